@@ -1,0 +1,136 @@
+// Package kv is the contract between memoryd and the ordered key-value stores that can hold its data.
+//
+// Keys live in scopes. A scope is a namespace of memoryd, or ReservedScope: what an engine locks, shards and routes
+// by. A transaction never leaves one scope. Within a scope keys are in byte order, and two scopes never see each
+// other's keys, even where one's name is a prefix of the other's.
+//
+// Keys that begin with BulkPrefix hold file contents, the others small records. An engine may keep the two apart so
+// that a scan of records reads no contents; since BulkPrefix is the largest byte, that never changes the order.
+package kv
+
+import (
+	"context"
+	"errors"
+)
+
+// Limits are the smallest of all engines, so that data always moves between them. A larger key, value or transaction
+// is ErrTooLarge.
+const (
+	// MaxKeyBytes is the most bytes a key may have, its scope not counted.
+	MaxKeyBytes = 1280
+	// MaxValueBytes is the most bytes a value may have. Engines leave headroom above it for a decorator's overhead.
+	MaxValueBytes = 256 << 10
+	// MaxWrites is the most Puts and Deletes one transaction may make; two of the same key count as two.
+	MaxWrites = 20_000
+	// MaxTransactionBytes is the most bytes of keys and values one transaction may write.
+	MaxTransactionBytes = 32 << 20
+	// MaxScopeBytes is the most bytes the name of a scope may have.
+	MaxScopeBytes = 200
+)
+
+// BulkPrefix is the first byte of every key that holds file contents.
+const BulkPrefix = 0xff
+
+// ReservedScope belongs to the store itself (schema version, cursors). It is outside the grammar of namespaces, and
+// Scopes does not list it.
+const ReservedScope = "~store"
+
+// Errors of engines. Test them with errors.Is.
+var (
+	// ErrBusy means that the transaction surely was not committed and may be tried again.
+	ErrBusy = errors.New("store is busy")
+	// ErrUnknown means that the answer was lost: the transaction may or may not have been committed.
+	ErrUnknown = errors.New("outcome of the transaction is unknown")
+	// ErrTooLarge means that a key, value or transaction exceeds the limits above. Nothing was committed.
+	ErrTooLarge = errors.New("too large")
+	// ErrFull means that the disk is full. Nothing was committed.
+	ErrFull = errors.New("store is full")
+	// ErrReadOnly means that the store does not take writes. Nothing was committed.
+	ErrReadOnly = errors.New("store is read-only")
+	// ErrClosed means that the store was closed.
+	ErrClosed = errors.New("store is closed")
+	// ErrCorrupt means that stored bytes are not what was written.
+	ErrCorrupt = errors.New("store is corrupt")
+	// ErrInvalid means that the caller broke the contract: an empty key, or the name of a scope that is empty, too
+	// long, or has a zero byte.
+	ErrInvalid = errors.New("invalid use of the store")
+)
+
+// Stop ends a Scan early when the function given to it returns it; the Scan then returns nil.
+var Stop = errors.New("stop the scan") //nolint:errname,staticcheck // A signal such as fs.SkipDir, not a failure.
+
+// Store is an ordered key-value store. It is safe for concurrent use.
+type Store interface {
+	// View runs fn on one consistent snapshot of the scope and returns its error.
+	View(ctx context.Context, scope string, fn func(Reader) error) error
+
+	// Update runs fn in a transaction that is serialisable within the scope, and durable when Update returns nil.
+	//
+	// fn may run more than once, on any goroutine, so it has no effect besides the transaction. Where it returns an
+	// error, nothing of it is committed, other transactions are not disturbed, and Update returns that error. Where
+	// it panics, Update panics with the same value on the caller's goroutine. A context that is done before fn ran
+	// gives the context's error, and nothing is committed.
+	Update(ctx context.Context, scope string, fn func(Tx) error) error
+
+	// Scopes returns the names of the scopes that hold a key, in byte order: at most limit of those after the given
+	// name. The limit must be positive.
+	Scopes(ctx context.Context, after string, limit int) ([]string, error)
+
+	// Close waits for the transactions that run, then releases everything. Later calls give ErrClosed.
+	Close() error
+}
+
+// Reader reads one scope. The bytes that it gives are valid until the function of the transaction returns, and must
+// not be changed. On a remote engine every call is a round trip, so ask for all that is needed at once.
+type Reader interface {
+	// Get returns the values of the keys, in their order; nil for a key that is absent. The value of a key that is
+	// present is never nil.
+	Get(keys ...[]byte) ([][]byte, error)
+	// Scan calls fn for keys in byte order. An error of fn ends the scan and is returned, except for Stop.
+	// fn must not use the transaction.
+	Scan(opts ScanOptions, fn func(key, value []byte) error) error
+}
+
+// ScanOptions says what a Scan visits. The zero value visits every key of the scope.
+type ScanOptions struct {
+	// Prefix is what the keys begin with.
+	Prefix []byte
+	// From is the first key to visit, itself included; nil is the first with the prefix.
+	From []byte
+	// Limit is the most keys to visit; 0 is all of them.
+	Limit int
+	// KeysOnly leaves the values nil, which some engines give faster.
+	KeysOnly bool
+}
+
+// Tx reads and writes one scope. Writes are buffered until the function returns; its own reads see them. Keys and
+// values that are given to Put and Delete are copied.
+type Tx interface {
+	Reader
+	// Put sets the value of a key. A nil value is an empty one.
+	Put(key, value []byte) error
+	// Delete removes a key. A key that is absent is no error.
+	Delete(key []byte) error
+}
+
+// As finds an optional ability of a store, such as a check or a backup, through the decorators around it. A decorator
+// has a method Unwrap() Store.
+func As[T any](store Store) (T, bool) {
+	for {
+		if t, ok := store.(T); ok {
+			return t, true
+		}
+		u, ok := store.(interface{ Unwrap() Store })
+		if !ok {
+			var zero T
+			return zero, false
+		}
+		store = u.Unwrap()
+	}
+}
+
+// Checker is the optional ability to verify that what is stored is well-formed.
+type Checker interface {
+	// Check reads the whole store and returns an error that wraps ErrCorrupt and names what is wrong.
+	Check(ctx context.Context) error
+}
