@@ -1,0 +1,251 @@
+package memory
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"unicode"
+	"unicode/utf8"
+
+	"golang.org/x/text/unicode/norm"
+	"pgregory.net/rapid"
+
+	"github.com/seed-7f2870e1/memoryd/server/kv"
+	"github.com/seed-7f2870e1/memoryd/server/kv/memkv"
+)
+
+// FuzzPath checks that no path escapes, and that a canonical path is its own canonical path.
+func FuzzPath(f *testing.F) {
+	for _, seed := range []string{
+		"/memories", "/memories/", "/memories/a/./b//c", "/memories/../etc/passwd", "/memories/%2e%2e/x",
+		"/memories/%252e%252e%252fx", `/memories/..\x`, "/memoriesx", "/memories/e\u0301", "/memories/\u202e", "/memories/\xff",
+		"/memories/" + strings.Repeat("n", 256), "/memories/" + strings.Repeat("a/", 600), "/memories/a\u200cb", "", "/", "..",
+	} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, requested string) {
+		p, failed := parsePath(requested)
+		if failed != nil {
+			if !utf8.ValidString(failed.text) {
+				t.Errorf("the error of %q is not UTF-8: %q", requested, failed.text)
+			}
+			return
+		}
+		canonical := p.String()
+		if canonical != Root && !strings.HasPrefix(canonical, Root+"/") || len(canonical) > MaxPathBytes {
+			t.Errorf("%q became %q", requested, canonical)
+		}
+		for _, name := range p.names {
+			if name == "" || name == "." || name == ".." || len(name) > MaxNameBytes || strings.ContainsAny(name, "/\\\x00") ||
+				strings.ContainsFunc(name, unicode.IsControl) || !norm.NFC.IsNormalString(name) {
+				t.Errorf("%q has the name %q", requested, name)
+			}
+		}
+		again, failed := parsePath(canonical)
+		if failed != nil {
+			t.Fatalf("%q became %q, which is refused: %s", requested, canonical, failed.text)
+		}
+		if !slices.Equal(again.names, p.names) {
+			t.Errorf("%q became %q and then %q", requested, canonical, again)
+		}
+		key := entryKey(p)
+		if !p.isRoot() && keyPath(key).String() != canonical {
+			t.Errorf("the key of %q says %q", canonical, keyPath(key))
+		}
+	})
+}
+
+// FuzzEdit checks that an edit changes nothing but what it says.
+func FuzzEdit(f *testing.F) {
+	f.Add("a\nb\n", "b", "x", int64(1))
+	f.Add("aaaa", "aaa", "", int64(0))
+	f.Add("one\r\ntwo\u2028three\x00", "two", "2\n2", int64(2))
+	f.Add("", "x", "\n", int64(1))
+	f.Fuzz(func(t *testing.T, text, old, inserted string, line int64) {
+		if old != "" {
+			edited, snippet, failed := replaceOnce("/memories/f", text, old, inserted)
+			if at := strings.Index(text, old); failed == nil {
+				if want := text[:at] + inserted + text[at+len(old):]; edited != want {
+					t.Errorf("replace %q in %q: got %q, want %q", old, text, edited, want)
+				}
+				if strings.Contains(text[at+1:], old) {
+					t.Errorf("%q is not unique in %q, and was replaced", old, text)
+				}
+				if snippet == "" {
+					t.Error("the snippet is empty")
+				}
+			}
+		}
+		edited, failed := insertLines(text, line, inserted)
+		n := int64(strings.Count(text, "\n")) + 1
+		if (failed == nil) != (0 <= line && line <= n) {
+			t.Fatalf("insert at %d of %d lines: %v", line, n, failed)
+		}
+		if failed != nil {
+			return
+		}
+		lines := strings.Split(text, "\n")
+		want := slices.Insert(lines, int(line), strings.Split(strings.TrimSuffix(inserted, "\n"), "\n")...)
+		if edited != strings.Join(want, "\n") {
+			t.Errorf("insert %q at %d of %q: got %q", inserted, line, text, edited)
+		}
+	})
+}
+
+// TestMatches holds the search for overlapping matches against the obvious one.
+func TestMatches(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		text := rapid.StringOfN(rapid.RuneFrom([]rune("ab\n")), 0, 60, -1).Draw(t, "text")
+		pattern := rapid.StringOfN(rapid.RuneFrom([]rune("ab\n")), 1, 6, -1).Draw(t, "pattern")
+		var want []int
+		for i := range text {
+			if strings.HasPrefix(text[i:], pattern) {
+				want = append(want, i)
+			}
+		}
+		if got := slices.Collect(matches(text, pattern)); !slices.Equal(got, want) {
+			t.Errorf("%q in %q: got %v, want %v", pattern, text, got, want)
+		}
+	})
+}
+
+func TestParseWholeFloat(t *testing.T) {
+	for _, test := range []struct {
+		in   string
+		want int64
+		ok   bool
+	}{
+		{"5.0", 5, true},
+		{"-5.0", -5, true},
+		{"1e2", 100, true},
+		{"1E+2", 100, true},
+		{"100e-2", 1, true},
+		{"1.50e1", 15, true},
+		{"0.0", 0, true},
+		{"-0.0", 0, true},
+		{"0e999999999999", 0, true},
+		{"9223372036854775807.0", 9223372036854775807, true},
+		{"-9223372036854775808e0", -9223372036854775808, true},
+		{"9223372036854775808.0", 0, false},
+		{"1.5", 0, false},
+		{"1e-1", 0, false},
+		{"1e19", 0, false},
+		{"1e1000000000", 0, false},
+		{"1e99999999999999999999", 0, false},
+		{"true", 0, false},
+		{"", 0, false},
+	} {
+		if got, ok := parseWholeFloat(test.in); ok != test.ok || ok && got != test.want {
+			t.Errorf("parseWholeFloat(%q) = %d, %t; want %d, %t", test.in, got, ok, test.want, test.ok)
+		}
+	}
+}
+
+func TestFormatSize(t *testing.T) {
+	for n, want := range map[int64]string{
+		0: "0B", 1023: "1023B", 1024: "1.0K", 1536: "1.5K", 5632: "5.5K", 1075: "1.0K", 1076: "1.1K", 1<<20 - 1: "1024.0K",
+		1 << 20: "1.0M", 1<<30 - 1: "1024.0M", 1 << 30: "1.0G", 1 << 40: "1024.0G",
+	} {
+		if got := formatSize(n); got != want {
+			t.Errorf("formatSize(%d) = %s, want %s", n, got, want)
+		}
+	}
+}
+
+// TestDirectoryTooLarge checks that a directory that one transaction cannot move or delete is refused, and that one just
+// small enough is moved and deleted.
+func TestDirectoryTooLarge(t *testing.T) {
+	store := memkv.New()
+	t.Cleanup(func() { _ = store.Close() })
+	m, err := New(store, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const most = maxStepWrites / 2 // a move writes every entry twice, and so does a delete of files of one chunk
+	fill := func(from, to int) {
+		t.Helper()
+		for from < to {
+			paths := make([]Path, 0, 1000)
+			for range min(1000, to-from) {
+				paths = append(paths, Path{[]string{"d", fmt.Sprintf("file-%05d", from)}})
+				from++
+			}
+			err := m.update(t.Context(), "test", func(t *tree) error {
+				t.begin()
+				for _, p := range paths {
+					if _, err := t.writeFile(p, []byte("x")); err != nil {
+						return err
+					}
+				}
+				return nil
+			}, paths...)
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	run := func(cmd Command, want string) {
+		t.Helper()
+		result, err := m.Do(t.Context(), "test", cmd)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := result.Content[0].Text; got != want {
+			t.Errorf("%s: got %q, want %q", cmd.Name(), got, want)
+		}
+	}
+
+	fill(0, most+1)
+	tooLarge := fmt.Sprintf("Error: /memories/d holds %d entries, more than the %d that one command can move or delete. "+
+		"Work on parts of it.", most+1, most)
+	run(Rename{"/memories/d", "/memories/e"}, tooLarge)
+	run(Delete{"/memories/d"}, tooLarge)
+	run(Delete{"/memories/d/file-00000"}, "Successfully deleted /memories/d/file-00000")
+	run(Rename{"/memories/d", "/memories/e"}, "Successfully renamed /memories/d to /memories/e")
+	run(Delete{"/memories/e"}, "Successfully deleted /memories/e")
+
+	ns, err := m.Namespace(t.Context(), "test")
+	if err != nil || ns.FileCount != 0 || ns.Size != 0 {
+		t.Errorf("after the delete: %+v, %v", ns, err)
+	}
+	err = store.View(t.Context(), "test", func(r kv.Reader) error {
+		return r.Scan(kv.ScanOptions{Prefix: []byte{kv.BulkPrefix}}, func(key, _ []byte) error {
+			return fmt.Errorf("content is left: %x", key)
+		})
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// TestRecords checks that a record is read as it was written, and that one that is cut or longer is not read.
+func TestRecords(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		n := &node{
+			dir:      rapid.Bool().Draw(t, "dir"),
+			id:       rapid.Uint64().Draw(t, "id"),
+			created:  rapid.Int64().Draw(t, "created"),
+			modified: rapid.Int64().Draw(t, "modified"),
+			revision: rapid.Int64().Draw(t, "revision"),
+			size:     rapid.Int64().Draw(t, "size"),
+		}
+		if n.dir {
+			n.files, n.entries = rapid.Int64().Draw(t, "files"), rapid.Int64().Draw(t, "entries")
+		} else {
+			n.lines, n.content = rapid.Int64().Draw(t, "lines"), rapid.Int64().Draw(t, "content")
+			copy(n.sha256[:], rapid.SliceOfN(rapid.Byte(), 32, 32).Draw(t, "sha256"))
+		}
+		b := n.encode()
+		got, err := decodeNode(b)
+		if err != nil || *got != *n {
+			t.Fatalf("got %+v, %v; want %+v", got, err, n)
+		}
+		if _, err := decodeNode(append(b, 0)); err == nil {
+			t.Error("a longer record was read")
+		}
+		if _, err := decodeNode(b[:rapid.IntRange(0, len(b)-1).Draw(t, "cut")]); err == nil {
+			t.Error("a cut record was read")
+		}
+	})
+}

@@ -1,0 +1,264 @@
+// Package memory is the memory tool (memory_20250818): the six commands on a tree of files and directories, with the
+// texts that the model reads. It knows nothing of gRPC, and has no clock of its own.
+//
+// Every command is one transaction on a kv.Store, in the scope that has the name of the namespace. A command that
+// fails because of what the model asked for changes nothing and gives a Result with a Reason; an error is for what is
+// wrong with the namespace's name or the store.
+//
+// # Keys
+//
+// All keys of a namespace are in its scope. Numbers in keys are big-endian, so that they sort.
+//
+//	n                                        namespace: revision, next id, settings (record.go)
+//	e depth(2) name 0x00 name ...            entry: a file or directory (record.go); depth 0 is /memories itself
+//	0xff id(8) revision(8) chunk(4)          contents of a file: up to 64 KiB a chunk
+//
+// The key of an entry begins with its depth, so a listing of two levels is two scans, whatever lies deeper, and a
+// subtree is one scan a depth until one is empty. With 0x00 between names, byte order is depth-first order with
+// siblings in byte order. A directory carries the totals below it, kept up to date on the way up, so that listings
+// and limits read no more than they show. Contents hang on the id of the file and on the revision at which they were
+// written: a rename moves entries only.
+package memory
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/seed-7f2870e1/memoryd/server/kv"
+)
+
+// Root is the path of the directory that every namespace has.
+const Root = "/memories"
+
+// Limits of a tree. Their source is the contract of the memory tool, except where a comment says otherwise.
+const (
+	// MaxPathBytes is the most bytes a path may have.
+	MaxPathBytes = 1024
+	// MaxNameBytes is the most bytes a name in a path may have.
+	MaxNameBytes = 255
+	// MaxLines is the most lines a file may have to be viewed.
+	MaxLines = 999_999
+	// MaxFileBytes is the most bytes a file may have, whatever the settings say: what one transaction can carry.
+	MaxFileBytes = 8 << 20
+	// MaxNamespaceBytes is the most bytes the name of a namespace may have.
+	MaxNamespaceBytes = 200
+)
+
+// Default values of Settings.
+const (
+	DefaultViewMaxChars = 16_000
+	DefaultMaxFileBytes = 1 << 20
+)
+
+// Result is what a command gives.
+type Result struct {
+	// Reason says why the command failed; ReasonNone on success.
+	Reason Reason
+	// Content is what the model reads: one text, or one image.
+	Content []Block
+	// Revision is the revision that was read or made; 0 on an error.
+	Revision int64
+	// Entry is the file or directory: as it is now, or as it was before Delete. nil on an error.
+	Entry *Entry
+	// Entries are those of the page that View shows of a directory, in its order.
+	Entries []Entry
+}
+
+// IsError tells whether the command failed.
+func (r Result) IsError() bool { return r.Reason != ReasonNone }
+
+// Block is one block of a result: a text, or an image where MediaType is not empty.
+type Block struct {
+	Text      string
+	MediaType string
+	Data      []byte
+}
+
+// Entry is a file or directory of a namespace.
+type Entry struct {
+	Path      string // canonical: /memories or below it, no "/" at the end
+	Dir       bool
+	Size      int64    // bytes of the file, or of all files below the directory
+	Lines     int64    // newlines of the file and one; 0 for a directory
+	SHA256    [32]byte // of the file; zero for a directory
+	Created   time.Time
+	Modified  time.Time // for a directory: of anything below it
+	Revision  int64     // at which it last changed; for a directory, anything below it
+	FileCount int64     // files below the directory; 0 for a file
+}
+
+// Memory executes commands on a store. It is safe for concurrent use.
+type Memory struct {
+	store    kv.Store
+	defaults Settings
+	now      func() time.Time
+}
+
+// Options are the options of New.
+type Options struct {
+	// Defaults are the settings of namespaces that set nothing; nil fields take CreateError, DefaultViewMaxChars and
+	// DefaultMaxFileBytes.
+	Defaults Settings
+	// Now is the clock; nil is time.Now.
+	Now func() time.Time
+}
+
+// New returns a Memory on a store. Defaults out of their range are an *InvalidError.
+func New(store kv.Store, opts Options) (*Memory, error) {
+	defaults := opts.Defaults.or(Settings{
+		CreateOnExisting: new(CreateError),
+		ViewMaxChars:     new(int64(DefaultViewMaxChars)),
+		MaxFileBytes:     new(int64(DefaultMaxFileBytes)),
+	})
+	if err := defaults.validate(); err != nil {
+		return nil, err
+	}
+	if opts.Now == nil {
+		opts.Now = time.Now
+	}
+	return &Memory{store: store, defaults: defaults, now: opts.Now}, nil
+}
+
+// Do executes one command. An error is an *InvalidError for a namespace outside the grammar, the context's error, or
+// one that wraps an error of package kv.
+func (m *Memory) Do(ctx context.Context, namespace string, cmd Command) (Result, error) {
+	var paths []Path
+	for _, requested := range cmd.paths() {
+		p, f := parsePath(requested)
+		if f != nil {
+			return m.result(namespace, Result{}, f)
+		}
+		paths = append(paths, p)
+	}
+	var result Result
+	run := func(t *tree) (err error) {
+		result, err = cmd.run(t, paths)
+		return err
+	}
+	var err error
+	if cmd.Writes() {
+		err = m.update(ctx, namespace, run, paths...)
+	} else {
+		err = m.view(ctx, namespace, run, paths...)
+	}
+	return m.result(namespace, result, err)
+}
+
+// view runs fn on a snapshot of a namespace, of which the paths were read.
+func (m *Memory) view(ctx context.Context, namespace string, fn func(*tree) error, paths ...Path) error {
+	if err := ValidateNamespace(namespace); err != nil {
+		return err
+	}
+	return m.store.View(ctx, namespace, func(r kv.Reader) error {
+		t := &tree{reader: r}
+		if err := t.read(paths...); err != nil {
+			return err
+		}
+		t.settings = t.header.settings.or(m.defaults)
+		return fn(t)
+	})
+}
+
+// errDeleting means that a namespace has to be deleted to its end before it can be changed.
+var errDeleting = errors.New("namespace is being deleted")
+
+// update runs fn in a transaction on a namespace, of which the paths were read, and writes what it changed.
+func (m *Memory) update(ctx context.Context, namespace string, fn func(*tree) error, paths ...Path) error {
+	if err := ValidateNamespace(namespace); err != nil {
+		return err
+	}
+	now := m.now().UnixNano()
+	for {
+		err := m.store.Update(ctx, namespace, func(tx kv.Tx) error {
+			t := &tree{reader: tx, tx: tx, now: now}
+			if err := t.read(paths...); err != nil {
+				return err
+			}
+			if t.header.deleting {
+				return errDeleting
+			}
+			t.settings = t.header.settings.or(m.defaults)
+			if err := fn(t); err != nil {
+				return err
+			}
+			return t.flush()
+		})
+		if !errors.Is(err, errDeleting) {
+			return err
+		}
+		if err := m.purge(ctx, namespace); err != nil {
+			return err
+		}
+	}
+}
+
+// result turns a failure into what the model reads. The name of the namespace is checked first of all.
+func (m *Memory) result(namespace string, result Result, err error) (Result, error) {
+	var f *failure
+	if errors.As(err, &f) {
+		return f.result(), ValidateNamespace(namespace)
+	}
+	if err != nil {
+		return Result{}, err
+	}
+	return result, nil
+}
+
+// Read reads the bytes of a file. A failing result has the texts of view. For a directory the result has the entry and
+// there are no bytes.
+func (m *Memory) Read(ctx context.Context, namespace, path string) (result Result, data []byte, err error) {
+	p, f := parsePath(path)
+	if f != nil {
+		result, err = m.result(namespace, Result{}, f)
+		return result, nil, err
+	}
+	err = m.view(ctx, namespace, func(t *tree) (err error) {
+		n := t.get(p)
+		if n == nil {
+			return failViewMissing(path)
+		}
+		if !n.dir {
+			if data, err = t.readFile(n); err != nil {
+				return err
+			}
+		}
+		result = t.done("", p, n)
+		return nil
+	}, p)
+	result, err = m.result(namespace, result, err)
+	return result, data, err
+}
+
+// List lists at most limit entries below a directory: shallow ones first, those of one depth in the byte order of
+// their paths. after is the path of the last entry of the page before, "" on the first page. The result has the
+// directory as its entry, no content, and the texts of view on failure. more tells whether there are entries left.
+func (m *Memory) List(ctx context.Context, namespace, path, after string, limit int) (result Result, more bool, err error) {
+	p, f := parsePath(path)
+	if f != nil {
+		result, err = m.result(namespace, Result{}, f)
+		return result, false, err
+	}
+	last := p
+	if after != "" {
+		if last, f = parsePath(after); f != nil || !p.contains(last) {
+			return Result{}, false, &InvalidError{Field: "page_token", Text: "page_token is not one of this listing"}
+		}
+	}
+	err = m.view(ctx, namespace, func(t *tree) error {
+		n := t.get(p)
+		if n == nil {
+			return failViewMissing(path)
+		}
+		result = t.done("", p, n)
+		result.Content = nil
+		if !n.dir {
+			return nil
+		}
+		var err error
+		result.Entries, more, err = t.entriesAfter(p, last, limit)
+		return err
+	}, p)
+	result, err = m.result(namespace, result, err)
+	return result, more && err == nil, err
+}

@@ -1,0 +1,178 @@
+package memory
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/seed-7f2870e1/memoryd/server/kv"
+)
+
+// ErrNoNamespace means that a namespace holds nothing.
+var ErrNoNamespace = errors.New("no such namespace")
+
+// Namespace is what is known of a namespace.
+type Namespace struct {
+	Name      string
+	Settings  Settings // its own
+	Effective Settings // in force: its own, else the defaults; no field is nil
+	Revision  int64
+	FileCount int64
+	Size      int64     // bytes of all files
+	Created   time.Time // zero for a namespace never written
+}
+
+// ValidateNamespace returns an *InvalidError for a name that is outside the grammar: segments of
+// [a-z0-9][a-z0-9._-]* joined by "/", at most MaxNamespaceBytes bytes.
+func ValidateNamespace(name string) error {
+	const rule = "segments of a-z, 0-9, '.', '_' and '-' that start with a letter or digit, joined by '/', " +
+		"at most 200 bytes, such as acme/support/user-42"
+	invalid := func(what string) error {
+		return &InvalidError{Field: "namespace", Text: "namespace " + what + "; it must be " + rule}
+	}
+	if name == "" {
+		return invalid("is empty")
+	}
+	if len(name) > MaxNamespaceBytes {
+		return invalid("is too long")
+	}
+	start := true
+	for i := range len(name) {
+		c := name[i]
+		switch {
+		case 'a' <= c && c <= 'z' || '0' <= c && c <= '9':
+			start = false
+		case c == '/' && !start:
+			start = true
+		case (c == '.' || c == '_' || c == '-') && !start:
+		case c == '/' || c == '.' || c == '_' || c == '-':
+			return invalid("has a segment that does not start with a letter or digit")
+		default:
+			return invalid("has a character that is not allowed")
+		}
+	}
+	if start {
+		return invalid("ends with '/'")
+	}
+	return nil
+}
+
+// Namespace returns a namespace; one never written is empty.
+func (m *Memory) Namespace(ctx context.Context, name string) (Namespace, error) {
+	var ns Namespace
+	err := m.view(ctx, name, func(t *tree) error {
+		ns = t.namespace(name)
+		return nil
+	}, Path{})
+	return ns, err
+}
+
+func (t *tree) namespace(name string) Namespace {
+	root := t.get(Path{})
+	return Namespace{
+		Name:      name,
+		Settings:  t.header.settings,
+		Effective: t.settings,
+		Revision:  t.header.revision,
+		FileCount: root.files,
+		Size:      root.size,
+		Created:   instant(t.header.created),
+	}
+}
+
+// Namespaces returns at most limit of the namespaces after a name that hold anything, in byte order. next is what to
+// pass as after for those that follow, "" where there are none.
+func (m *Memory) Namespaces(ctx context.Context, after string, limit int) (namespaces []Namespace, next string, err error) {
+	names, err := m.store.Scopes(ctx, after, limit+1)
+	if err != nil {
+		return nil, "", err
+	}
+	if len(names) > limit {
+		names = names[:limit]
+		next = names[limit-1]
+	}
+	for _, name := range names {
+		ns, err := m.Namespace(ctx, name)
+		if err != nil {
+			return nil, "", err
+		}
+		if ns.Revision > 0 { // else it is being deleted
+			namespaces = append(namespaces, ns)
+		}
+	}
+	return namespaces, next, nil
+}
+
+// UpdateSettings changes the settings of a namespace: change gets them and returns the new ones. It may run more than
+// once. Settings out of their range are an *InvalidError.
+func (m *Memory) UpdateSettings(ctx context.Context, name string, change func(Settings) Settings) (Namespace, error) {
+	var ns Namespace
+	err := m.update(ctx, name, func(t *tree) error {
+		settings := change(t.header.settings)
+		if err := settings.validate(); err != nil {
+			return err
+		}
+		t.begin()
+		t.header.settings = settings
+		t.settings = settings.or(m.defaults)
+		ns = t.namespace(name)
+		return nil
+	}, Path{})
+	return ns, err
+}
+
+// DeleteNamespace removes a namespace with everything in it. To readers it is empty at once; where it is too large for
+// one transaction, the rest goes in several, and what a crash left is removed by the next change. ErrNoNamespace where
+// it holds nothing.
+func (m *Memory) DeleteNamespace(ctx context.Context, name string) error {
+	err := m.update(ctx, name, func(t *tree) error {
+		if t.header.revision == 0 {
+			return ErrNoNamespace
+		}
+		t.header.deleting = true
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return m.purge(ctx, name)
+}
+
+// purge removes what is left of a namespace that is being deleted.
+func (m *Memory) purge(ctx context.Context, name string) error {
+	const step = kv.MaxWrites / 2
+	for {
+		finished := false
+		err := m.store.Update(ctx, name, func(tx kv.Tx) error {
+			finished = true
+			t := &tree{reader: tx}
+			if err := t.read(); err != nil || !t.header.deleting {
+				return err // not deleting: someone else finished it
+			}
+			var keys [][]byte
+			scanned := 0
+			err := tx.Scan(kv.ScanOptions{KeysOnly: true, Limit: step}, func(key, _ []byte) error {
+				scanned++
+				if string(key) != string(namespaceKey) {
+					keys = append(keys, key)
+				}
+				return nil
+			})
+			if err != nil {
+				return err
+			}
+			if finished = scanned < step; finished {
+				keys = append(keys, namespaceKey)
+			}
+			for _, key := range keys {
+				if err := tx.Delete(key); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil || finished {
+			return err
+		}
+	}
+}

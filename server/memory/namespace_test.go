@@ -1,0 +1,176 @@
+package memory_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/seed-7f2870e1/memoryd/server/kv"
+	"github.com/seed-7f2870e1/memoryd/server/kv/memkv"
+	"github.com/seed-7f2870e1/memoryd/server/memory"
+)
+
+func TestValidateNamespace(t *testing.T) {
+	for _, name := range []string{"a", "0", "default", "acme/support/user-42", "a.b_c-d", "a/b", strings.Repeat("x", 200)} {
+		if err := memory.ValidateNamespace(name); err != nil {
+			t.Errorf("%q: %v", name, err)
+		}
+	}
+	for _, name := range []string{
+		"", " ", "A", "a/", "/a", "a//b", "../bob", "a/../b", "a/.b", "-a", "_a", "a%2Fb", "a\x00", "é", "a b", "a\n",
+		strings.Repeat("x", 201), strings.Repeat("x", 10_000), kv.ReservedScope,
+	} {
+		var invalid *memory.InvalidError
+		if err := memory.ValidateNamespace(name); !errors.As(err, &invalid) || invalid.Field != "namespace" {
+			t.Errorf("%.20q: %v", name, err)
+		}
+	}
+}
+
+func TestNamespaces(t *testing.T) {
+	m := newMemory(t, memory.Settings{})
+	names := []string{"a", "a-b", "a/b", "b"}
+	for _, name := range names {
+		if _, err := m.Do(t.Context(), name, memory.Create{Path: "/memories/f", FileText: name}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := m.Do(t.Context(), "viewed", memory.View{Path: "/memories"}); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	after := ""
+	for {
+		page, next, err := m.Namespaces(t.Context(), after, 2)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, ns := range page {
+			got = append(got, ns.Name)
+			if ns.FileCount != 1 || ns.Size != int64(len(ns.Name)) || ns.Revision != 1 || !ns.Created.Equal(testTime) {
+				t.Errorf("got %+v", ns)
+			}
+		}
+		if after = next; next == "" {
+			break
+		}
+	}
+	if diff := cmp.Diff(names, got); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
+
+func TestSettings(t *testing.T) {
+	m := newMemory(t, memory.Settings{ViewMaxChars: new(int64(5))})
+	set := func(change func(*memory.Settings)) error {
+		_, err := m.UpdateSettings(t.Context(), namespace, func(s memory.Settings) memory.Settings {
+			change(&s)
+			return s
+		})
+		return err
+	}
+	for name, change := range map[string]func(*memory.Settings){
+		"create_on_existing": func(s *memory.Settings) { s.CreateOnExisting = new(memory.CreateOnExisting(3)) },
+		"view_max_chars":     func(s *memory.Settings) { s.ViewMaxChars = new(int64(-1)) },
+		"max_file_bytes":     func(s *memory.Settings) { s.MaxFileBytes = new(int64(memory.MaxFileBytes + 1)) },
+	} {
+		var invalid *memory.InvalidError
+		if err := set(change); !errors.As(err, &invalid) || invalid.Field != name {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if ns, err := m.Namespace(t.Context(), namespace); err != nil || ns.Revision != 0 {
+		t.Errorf("settings that were refused left %+v, %v", ns, err)
+	}
+
+	must(t, m, memory.Create{Path: "/memories/f", FileText: "old"})
+	if result := do(t, m, memory.Create{Path: "/memories/f", FileText: "new"}); !result.IsError() {
+		t.Error("create replaced a file by default")
+	}
+	if err := set(func(s *memory.Settings) { s.CreateOnExisting = new(memory.CreateOverwrite) }); err != nil {
+		t.Fatal(err)
+	}
+	must(t, m, memory.Create{Path: "/memories/f", FileText: "new"})
+	ns, err := m.Namespace(t.Context(), namespace)
+	if err != nil || *ns.Effective.ViewMaxChars != 5 || ns.Settings.ViewMaxChars != nil || ns.Revision != 3 {
+		t.Errorf("got %+v, %v", ns, err)
+	}
+	if err := set(func(s *memory.Settings) { s.CreateOnExisting = nil }); err != nil {
+		t.Fatal(err)
+	}
+	if result := do(t, m, memory.Create{Path: "/memories/f", FileText: "new"}); !result.IsError() {
+		t.Error("a setting that was taken back still holds")
+	}
+}
+
+// breakable is a store whose updates fail once it was told how many more may succeed.
+type breakable struct {
+	kv.Store
+	updates int
+}
+
+func (b *breakable) Update(ctx context.Context, scope string, fn func(kv.Tx) error) error {
+	if b.updates--; b.updates < 0 {
+		return kv.ErrBusy
+	}
+	return b.Store.Update(ctx, scope, fn)
+}
+
+// TestDeleteNamespace checks that a namespace too large for one transaction is gone at once, whatever interrupts its
+// deletion, and that its name can be used again.
+func TestDeleteNamespace(t *testing.T) {
+	const always = 1 << 30
+	store := &breakable{memkv.New(), always}
+	m, err := memory.New(store, memory.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = store.Close() })
+	if err := m.DeleteNamespace(t.Context(), namespace); !errors.Is(err, memory.ErrNoNamespace) {
+		t.Errorf("delete what is not there: %v", err)
+	}
+	must(t, m, memory.Create{Path: "/memories/d/f", FileText: "x"})
+	err = store.Store.Update(t.Context(), namespace, func(tx kv.Tx) error {
+		for i := range kv.MaxWrites {
+			if err := tx.Put(fmt.Appendf(nil, "\xff%06d", i), nil); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	store.updates = 2 // the mark and a first part
+	if err := m.DeleteNamespace(t.Context(), namespace); !errors.Is(err, kv.ErrBusy) {
+		t.Fatalf("interrupted: %v", err)
+	}
+	store.updates = always
+	if result := must(t, m, memory.View{Path: "/memories"}); len(result.Entries) != 0 || result.Revision != 0 {
+		t.Errorf("a namespace being deleted shows %+v", result)
+	}
+	if page, next, err := m.Namespaces(t.Context(), "", 10); err != nil || len(page) != 0 || next != "" {
+		t.Errorf("a namespace being deleted is listed: %v %q %v", page, next, err)
+	}
+	if result := must(t, m, memory.Create{Path: "/memories/d/f", FileText: "new"}); result.Revision != 1 {
+		t.Errorf("a new life starts at revision %d", result.Revision)
+	}
+	keys := 0
+	err = store.View(t.Context(), namespace, func(r kv.Reader) error {
+		return r.Scan(kv.ScanOptions{KeysOnly: true}, func(_, _ []byte) error { keys++; return nil })
+	})
+	if want := 5; err != nil || keys != want { // the namespace, three entries, a chunk
+		t.Errorf("%d keys, %v; want %d", keys, err, want)
+	}
+	if err := m.DeleteNamespace(t.Context(), namespace); err != nil {
+		t.Fatal(err)
+	}
+	if scopes, err := store.Scopes(t.Context(), "", 10); err != nil || len(scopes) != 0 {
+		t.Errorf("left: %v, %v", scopes, err)
+	}
+}

@@ -1,0 +1,302 @@
+package memory
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/seed-7f2870e1/memoryd/server/kv"
+)
+
+// Keys of a namespace; the package comment draws them.
+const (
+	namespacePrefix = 'n'
+	entryPrefix     = 'e'
+)
+
+// recordVersion is the first byte of every record. Raise it when a record changes so that older code would misread it.
+const recordVersion = 1
+
+var namespaceKey = []byte{namespacePrefix}
+
+// entryKey is the key of an entry.
+func entryKey(p Path) []byte {
+	key := appendDepth(make([]byte, 0, 3+MaxPathBytes), p.depth())
+	for i, name := range p.names {
+		if i > 0 {
+			key = append(key, 0)
+		}
+		key = append(key, name...)
+	}
+	return key
+}
+
+// levelPrefix is the prefix of the keys of the entries that are below a directory and at a depth.
+func levelPrefix(dir Path, depth int) []byte {
+	key := entryKey(dir)
+	binary.BigEndian.PutUint16(key[1:], uint16(depth)) //nolint:gosec // A path of 1,024 bytes is less than 512 deep.
+	if !dir.isRoot() {
+		key = append(key, 0)
+	}
+	return key
+}
+
+func appendDepth(key []byte, depth int) []byte {
+	return binary.BigEndian.AppendUint16(append(key, entryPrefix), uint16(depth)) //nolint:gosec // As above.
+}
+
+// keyPath is the path of the entry that has a key.
+func keyPath(key []byte) Path { return Path{strings.Split(string(key[3:]), "\x00")} }
+
+// keyPathBytes is the length of the path of the entry that has a key, which is not that of /memories.
+func keyPathBytes(key []byte) int { return len(Root) + 1 + len(key[3:]) }
+
+// movedKey is the key of an entry below one path when that path has become another.
+func movedKey(key []byte, from, to Path) []byte {
+	old := keyPath(key)
+	return entryKey(Path{slices.Concat(to.names, old.names[from.depth():])})
+}
+
+// contentKey is the key of a chunk of a file's contents.
+func contentKey(id uint64, revision int64, chunk int) []byte {
+	key := make([]byte, 0, 21)
+	key = append(key, kv.BulkPrefix)
+	key = binary.BigEndian.AppendUint64(key, id)
+	key = binary.BigEndian.AppendUint64(key, uint64(revision)) //nolint:gosec // Revisions count up from 1.
+	return binary.BigEndian.AppendUint32(key, uint32(chunk))   //nolint:gosec // At most 128 chunks a file.
+}
+
+// contentPrefix is what the keys of the contents of a file begin with.
+func contentPrefix(id uint64, revision int64) []byte {
+	key := contentKey(id, revision, 0)
+	return key[:len(key)-4]
+}
+
+// header is the record of a namespace. The zero value is a namespace never written.
+type header struct {
+	revision int64
+	lastID   uint64
+	created  int64 // nanoseconds since 1970
+	settings Settings
+	deleting bool // the rest is being deleted: to readers there is nothing any more
+}
+
+// node is the record of an entry.
+type node struct {
+	dir      bool
+	id       uint64
+	created  int64 // nanoseconds since 1970
+	modified int64 // nanoseconds since 1970
+	revision int64
+	size     int64
+
+	// Of a file.
+	lines   int64
+	content int64 // the revision at which the contents were written
+	sha256  [32]byte
+
+	// Of a directory: what is below it, at any depth.
+	files   int64
+	entries int64
+}
+
+// Flags of records.
+const (
+	flagDir              = 1 << 0 // of a node
+	flagDeleting         = 1 << 0 // of a header, and so the others
+	flagCreateOnExisting = 1 << 1
+	flagViewMaxChars     = 1 << 2
+	flagMaxFileBytes     = 1 << 3
+)
+
+func (h *header) encode() []byte {
+	var flags byte
+	if h.deleting {
+		flags |= flagDeleting
+	}
+	if h.settings.CreateOnExisting != nil {
+		flags |= flagCreateOnExisting
+	}
+	if h.settings.ViewMaxChars != nil {
+		flags |= flagViewMaxChars
+	}
+	if h.settings.MaxFileBytes != nil {
+		flags |= flagMaxFileBytes
+	}
+	b := []byte{recordVersion, flags}
+	b = binary.AppendVarint(b, h.revision)
+	b = binary.AppendUvarint(b, h.lastID)
+	b = binary.AppendVarint(b, h.created)
+	if c := h.settings.CreateOnExisting; c != nil {
+		b = append(b, byte(*c))
+	}
+	if n := h.settings.ViewMaxChars; n != nil {
+		b = binary.AppendVarint(b, *n)
+	}
+	if n := h.settings.MaxFileBytes; n != nil {
+		b = binary.AppendVarint(b, *n)
+	}
+	return b
+}
+
+func decodeHeader(b []byte) (header, error) {
+	d := decoder{rest: b}
+	d.version()
+	flags := d.byte()
+	h := header{
+		revision: d.varint(),
+		lastID:   d.uvarint(),
+		created:  d.varint(),
+		deleting: flags&flagDeleting != 0,
+	}
+	if flags&flagCreateOnExisting != 0 {
+		c := CreateOnExisting(d.byte())
+		h.settings.CreateOnExisting = &c
+	}
+	if flags&flagViewMaxChars != 0 {
+		n := d.varint()
+		h.settings.ViewMaxChars = &n
+	}
+	if flags&flagMaxFileBytes != 0 {
+		n := d.varint()
+		h.settings.MaxFileBytes = &n
+	}
+	return h, d.finish("namespace")
+}
+
+func (n *node) encode() []byte {
+	var flags byte
+	if n.dir {
+		flags |= flagDir
+	}
+	b := make([]byte, 0, 80)
+	b = append(b, recordVersion, flags)
+	b = binary.AppendUvarint(b, n.id)
+	b = binary.AppendVarint(b, n.created)
+	b = binary.AppendVarint(b, n.modified)
+	b = binary.AppendVarint(b, n.revision)
+	b = binary.AppendVarint(b, n.size)
+	if n.dir {
+		b = binary.AppendVarint(b, n.files)
+		return binary.AppendVarint(b, n.entries)
+	}
+	b = binary.AppendVarint(b, n.lines)
+	b = binary.AppendVarint(b, n.content)
+	return append(b, n.sha256[:]...)
+}
+
+func decodeNode(b []byte) (*node, error) {
+	d := decoder{rest: b}
+	d.version()
+	n := &node{
+		dir:      d.byte()&flagDir != 0,
+		id:       d.uvarint(),
+		created:  d.varint(),
+		modified: d.varint(),
+		revision: d.varint(),
+		size:     d.varint(),
+	}
+	if n.dir {
+		n.files = d.varint()
+		n.entries = d.varint()
+	} else {
+		n.lines = d.varint()
+		n.content = d.varint()
+		copy(n.sha256[:], d.bytes(len(n.sha256)))
+	}
+	return n, d.finish("entry")
+}
+
+// entry is what callers see of a node.
+func (n *node) entry(p Path) Entry {
+	return Entry{
+		Path:      p.String(),
+		Dir:       n.dir,
+		Size:      n.size,
+		Lines:     n.lines,
+		SHA256:    n.sha256,
+		Created:   instant(n.created),
+		Modified:  instant(n.modified),
+		Revision:  n.revision,
+		FileCount: n.files,
+	}
+}
+
+// instant is the time of a number of nanoseconds since 1970; 0 is the zero time.
+func instant(nanoseconds int64) time.Time {
+	if nanoseconds == 0 {
+		return time.Time{}
+	}
+	return time.Unix(0, nanoseconds).UTC()
+}
+
+// chunks is how many chunks the contents of a file have.
+func (n *node) chunks() int { return int((n.size + chunkBytes - 1) / chunkBytes) }
+
+// decoder reads the fields of a record and remembers the first error.
+type decoder struct {
+	rest []byte
+	err  error
+}
+
+var errShortRecord = errors.New("record is too short")
+
+func (d *decoder) version() {
+	if v := d.byte(); d.err == nil && v != recordVersion {
+		d.err = fmt.Errorf("unknown version %d", v)
+	}
+}
+
+func (d *decoder) bytes(n int) []byte {
+	if len(d.rest) < n {
+		d.fail()
+		return make([]byte, n)
+	}
+	b := d.rest[:n]
+	d.rest = d.rest[n:]
+	return b
+}
+
+func (d *decoder) byte() byte { return d.bytes(1)[0] }
+
+func (d *decoder) varint() int64 {
+	v, n := binary.Varint(d.rest)
+	d.skip(n)
+	return v
+}
+
+func (d *decoder) uvarint() uint64 {
+	v, n := binary.Uvarint(d.rest)
+	d.skip(n)
+	return v
+}
+
+// skip passes over a number of n bytes; 0 or less says that it could not be read.
+func (d *decoder) skip(n int) {
+	if n <= 0 {
+		d.fail()
+		return
+	}
+	d.rest = d.rest[n:]
+}
+
+func (d *decoder) fail() {
+	d.rest = nil
+	if d.err == nil {
+		d.err = errShortRecord
+	}
+}
+
+// finish returns the error of reading a record, of which nothing may be left.
+func (d *decoder) finish(kind string) error {
+	if d.err == nil && len(d.rest) > 0 {
+		d.err = errors.New("record is too long")
+	}
+	if d.err != nil {
+		return fmt.Errorf("decode %s: %w: %w", kind, kv.ErrCorrupt, d.err)
+	}
+	return nil
+}
