@@ -123,7 +123,8 @@ func TestManyMatches(t *testing.T) {
 }
 
 func TestParseHostileInput(t *testing.T) {
-	const malformed = "Error: The input must be a JSON object with a command: view, create, str_replace, insert, delete or rename"
+	const malformed = "Error: The input must be a JSON object with a command: " +
+		"view, create, str_replace, insert, delete or rename"
 	for _, test := range []struct{ name, input, want string }{
 		{"empty", "", malformed},
 		{"null", "null", malformed},
@@ -131,18 +132,28 @@ func TestParseHostileInput(t *testing.T) {
 		{"more after the value", `{"command":"view","path":"/memories"} {}`, malformed},
 		{"a string in a string", `"\"{}\""`, malformed},
 		{"too deep", strings.Repeat("[", 10_001) + strings.Repeat("]", 10_001), malformed},
-		{"deep field", `{"command":"delete","x":` + strings.Repeat("[", 9_000) + strings.Repeat("]", 9_000) + `}`,
-			"Error: Missing required parameter: path"},
-		{"10 MB", `{"command":"` + strings.Repeat("v", 10<<20) + `"}`,
+		{
+			"deep field", `{"command":"delete","x":` + strings.Repeat("[", 9_000) + strings.Repeat("]", 9_000) + `}`,
+			"Error: Missing required parameter: path",
+		},
+		{
+			"10 MB", `{"command":"` + strings.Repeat("v", 10<<20) + `"}`,
 			"Error: Unknown command: " + strings.Repeat("v", 1000) + "... [10484760 more characters]. " +
-				"Use view, create, str_replace, insert, delete or rename"},
-		{"types come after presence", `{"command":"insert","path":1,"insert_line":1}`,
-			"Error: Missing required parameter: insert_text"},
-		{"first type", `{"command":"insert","path":1,"insert_line":"x","insert_text":2}`,
-			"Error: Invalid type for parameter: path must be a string"},
+				"Use view, create, str_replace, insert, delete or rename",
+		},
+		{
+			"types come after presence", `{"command":"insert","path":1,"insert_line":1}`,
+			"Error: Missing required parameter: insert_text",
+		},
+		{
+			"first type", `{"command":"insert","path":1,"insert_line":"x","insert_text":2}`,
+			"Error: Invalid type for parameter: path must be a string",
+		},
 		{"null command", `{"command":null}`, "Error: Missing required parameter: command"},
-		{"huge exponent", `{"command":"insert","path":"/memories/f","insert_line":1e1000000000,"insert_text":""}`,
-			"Error: Invalid type for parameter: insert_line must be an integer"},
+		{
+			"huge exponent", `{"command":"insert","path":"/memories/f","insert_line":1e1000000000,"insert_text":""}`,
+			"Error: Invalid type for parameter: insert_line must be an integer",
+		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			cmd, _, result := memory.Parse(test.input)
@@ -160,21 +171,36 @@ func TestRepairs(t *testing.T) {
 		kinds []memory.Repair
 	}{
 		{`{"command":"view","path":"/memories"}`, memory.View{Path: "/memories"}, nil},
-		{`{"command":"view","path":"/a","path":"/memories","view_range":null}`, memory.View{Path: "/memories"},
-			[]memory.Repair{memory.RepairNullField}},
-		{`{"command":"view","path":"/memories/f","view_range":"[\"1\", 2.0]"}`,
+		{
+			`{"command":"view","path":"/a","path":"/memories","view_range":null}`,
+			memory.View{Path: "/memories"},
+			[]memory.Repair{memory.RepairNullField},
+		},
+		{
+			`{"command":"view","path":"/memories/f","view_range":"[\"1\", 2.0]"}`,
 			memory.View{Path: "/memories/f", Range: &memory.Range{Start: 1, End: 2}},
-			[]memory.Repair{memory.RepairStringRange, memory.RepairStringNumber, memory.RepairFloatNumber}},
-		{`{"command":"view","path":"/memories/f","view_range":[1,2,3]}`, memory.View{Path: "/memories/f"},
-			[]memory.Repair{memory.RepairRangeLength}},
-		{`"{\"command\":\"rename\",\"path\":\"/memories/a\",\"new_path\":\"/memories/b\"}"`,
+			[]memory.Repair{memory.RepairStringRange, memory.RepairStringNumber, memory.RepairFloatNumber},
+		},
+		{
+			`{"command":"view","path":"/memories/f","view_range":[1,2,3]}`,
+			memory.View{Path: "/memories/f"},
+			[]memory.Repair{memory.RepairRangeLength},
+		},
+		{
+			`"{\"command\":\"rename\",\"path\":\"/memories/a\",\"new_path\":\"/memories/b\"}"`,
 			memory.Rename{OldPath: "/memories/a", NewPath: "/memories/b"},
-			[]memory.Repair{memory.RepairStringInput, memory.RepairAlias}},
-		{`{"command":"insert","path":"/memories/f","insert_line":" -0 ","insert_text":"x","new_str":{}}`,
+			[]memory.Repair{memory.RepairStringInput, memory.RepairAlias},
+		},
+		{
+			`{"command":"insert","path":"/memories/f","insert_line":" -0 ","insert_text":"x","new_str":{}}`,
 			memory.Insert{Path: "/memories/f", InsertText: "x"},
-			[]memory.Repair{memory.RepairExtraField, memory.RepairStringNumber}},
-		{`{"command":"create","path":"/memories/f","file_text":"\ud800"}`,
-			memory.Create{Path: "/memories/f", FileText: "\ufffd"}, nil},
+			[]memory.Repair{memory.RepairExtraField, memory.RepairStringNumber},
+		},
+		{
+			`{"command":"create","path":"/memories/f","file_text":"\ud800"}`,
+			memory.Create{Path: "/memories/f", FileText: "\ufffd"},
+			nil,
+		},
 	} {
 		cmd, kinds, result := memory.Parse(test.input)
 		if diff := cmp.Diff(test.want, cmd); diff != "" || result.IsError() {

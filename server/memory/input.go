@@ -110,7 +110,8 @@ func (p *parser) object(input string) bool {
 // readAll reads the fields of a command and notes those that it does not have.
 func (p *parser) readAll(fields ...field) *failure {
 	known := map[string]bool{"command": true}
-	for i, f := range fields {
+	for i := range fields {
+		f := &fields[i]
 		known[f.name] = true
 		if p.present(f.name) {
 			continue
@@ -122,7 +123,7 @@ func (p *parser) readAll(fields ...field) *failure {
 			if isString(p.fields[alias]) {
 				p.repaired(RepairAlias)
 				known[alias] = true
-				fields[i].name = alias
+				f.name = alias
 				break
 			}
 		}

@@ -19,8 +19,10 @@ import (
 func FuzzPath(f *testing.F) {
 	for _, seed := range []string{
 		"/memories", "/memories/", "/memories/a/./b//c", "/memories/../etc/passwd", "/memories/%2e%2e/x",
-		"/memories/%252e%252e%252fx", `/memories/..\x`, "/memoriesx", "/memories/e\u0301", "/memories/\u202e", "/memories/\xff",
-		"/memories/" + strings.Repeat("n", 256), "/memories/" + strings.Repeat("a/", 600), "/memories/a\u200cb", "", "/", "..",
+		"/memories/%252e%252e%252fx", `/memories/..\x`, "/memoriesx", "/memories/e\u0301", "/memories/\u202e",
+		"/memories/\xff",
+		"/memories/" + strings.Repeat("n", 256), "/memories/" + strings.Repeat("a/", 600), "/memories/a\u200cb", "",
+		"/", "..",
 	} {
 		f.Add(seed)
 	}
@@ -153,8 +155,8 @@ func TestFormatSize(t *testing.T) {
 	}
 }
 
-// TestDirectoryTooLarge checks that a directory that one transaction cannot move or delete is refused, and that one just
-// small enough is moved and deleted.
+// TestDirectoryTooLarge checks that a directory that one transaction cannot move or delete is refused, and that one
+// just small enough is moved and deleted.
 func TestDirectoryTooLarge(t *testing.T) {
 	store := memkv.New()
 	t.Cleanup(func() { _ = store.Close() })

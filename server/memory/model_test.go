@@ -66,7 +66,8 @@ func (m *model) write(p, text string, overwrite bool) error {
 
 func (m *model) strReplace(p, old, text string) error {
 	current, ok := m.files[p]
-	if !ok || old == "" || strings.Count(current, old) != 1 || strings.Index(current, old) != strings.LastIndex(current, old) {
+	first, last := strings.Index(current, old), strings.LastIndex(current, old)
+	if !ok || old == "" || first < 0 || first != last {
 		return errRefused
 	}
 	m.files[p] = strings.Replace(current, old, text, 1)

@@ -82,7 +82,9 @@ func (t *tree) namespace(name string) Namespace {
 
 // Namespaces returns at most limit of the namespaces after a name that hold anything, in byte order. next is what to
 // pass as after for those that follow, "" where there are none.
-func (m *Memory) Namespaces(ctx context.Context, after string, limit int) (namespaces []Namespace, next string, err error) {
+func (m *Memory) Namespaces(ctx context.Context, after string, limit int) (
+	namespaces []Namespace, next string, err error,
+) {
 	names, err := m.store.Scopes(ctx, after, limit+1)
 	if err != nil {
 		return nil, "", err

@@ -15,7 +15,7 @@ import (
 )
 
 func TestValidateNamespace(t *testing.T) {
-	for _, name := range []string{"a", "0", "default", "acme/support/user-42", "a.b_c-d", "a/b", strings.Repeat("x", 200)} {
+	for _, name := range []string{"a", "0", "default", "acme/support/user-42", "a.b_c-d", strings.Repeat("x", 200)} {
 		if err := memory.ValidateNamespace(name); err != nil {
 			t.Errorf("%q: %v", name, err)
 		}

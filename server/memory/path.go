@@ -35,8 +35,6 @@ func (p Path) contains(q Path) bool {
 	return len(q.names) > len(p.names) && slices.Equal(p.names, q.names[:len(p.names)])
 }
 
-func (p Path) equal(q Path) bool { return slices.Equal(p.names, q.names) }
-
 // parsePath reads a path as requested. The order of its checks is part of the contract of the memory tool.
 func parsePath(requested string) (Path, *failure) {
 	if len(requested) > MaxPathBytes {

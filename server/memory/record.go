@@ -37,7 +37,7 @@ func entryKey(p Path) []byte {
 // levelPrefix is the prefix of the keys of the entries that are below a directory and at a depth.
 func levelPrefix(dir Path, depth int) []byte {
 	key := entryKey(dir)
-	binary.BigEndian.PutUint16(key[1:], uint16(depth)) //nolint:gosec // A path of 1,024 bytes is less than 512 deep.
+	binary.BigEndian.PutUint16(key[1:], uint16(depth)) // a path of 1,024 bytes is less than 512 deep
 	if !dir.isRoot() {
 		key = append(key, 0)
 	}
@@ -45,7 +45,7 @@ func levelPrefix(dir Path, depth int) []byte {
 }
 
 func appendDepth(key []byte, depth int) []byte {
-	return binary.BigEndian.AppendUint16(append(key, entryPrefix), uint16(depth)) //nolint:gosec // As above.
+	return binary.BigEndian.AppendUint16(append(key, entryPrefix), uint16(depth))
 }
 
 // keyPath is the path of the entry that has a key.
@@ -65,8 +65,8 @@ func contentKey(id uint64, revision int64, chunk int) []byte {
 	key := make([]byte, 0, 21)
 	key = append(key, kv.BulkPrefix)
 	key = binary.BigEndian.AppendUint64(key, id)
-	key = binary.BigEndian.AppendUint64(key, uint64(revision)) //nolint:gosec // Revisions count up from 1.
-	return binary.BigEndian.AppendUint32(key, uint32(chunk))   //nolint:gosec // At most 128 chunks a file.
+	key = binary.BigEndian.AppendUint64(key, uint64(revision))
+	return binary.BigEndian.AppendUint32(key, uint32(chunk))
 }
 
 // contentPrefix is what the keys of the contents of a file begin with.
