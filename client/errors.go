@@ -1,0 +1,50 @@
+package client
+
+import (
+	"time"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// errorDomain is the domain of the ErrorInfo that every status of the service carries. A status without one was made
+// on the way: by gRPC on either side, or by a proxy between them.
+const errorDomain = "memoryd"
+
+// Reason returns the reason that the service gives for the error of a call, such as "INVALID_NAMESPACE"; "" where the
+// error does not come from the service.
+func Reason(err error) string {
+	info := errorInfo(status.Convert(err))
+	return info.GetReason()
+}
+
+// IsUnreachable tells whether the error of a call means that no answer came from the service: it could not be reached,
+// the connection was lost, or the deadline passed without a word from it. A write may have been made nevertheless.
+func IsUnreachable(err error) bool {
+	st, ok := status.FromError(err)
+	if !ok || errorInfo(st) != nil {
+		return false
+	}
+	return st.Code() == codes.Unavailable || st.Code() == codes.DeadlineExceeded
+}
+
+// errorInfo returns what the service says about the error, nil where it was not the service that made it.
+func errorInfo(st *status.Status) *errdetails.ErrorInfo {
+	for _, d := range st.Details() {
+		if info, ok := d.(*errdetails.ErrorInfo); ok && info.GetDomain() == errorDomain {
+			return info
+		}
+	}
+	return nil
+}
+
+// retryDelay returns how long the service asks to wait before the next try.
+func retryDelay(st *status.Status) (delay time.Duration, ok bool) {
+	for _, d := range st.Details() {
+		if info, ok := d.(*errdetails.RetryInfo); ok {
+			return info.GetRetryDelay().AsDuration(), true
+		}
+	}
+	return 0, false
+}

@@ -1,0 +1,138 @@
+package client
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	memoryv1 "github.com/seed-7f2870e1/memoryd/gen/memoryd/v1"
+)
+
+// maxRequestIDBytes is the most bytes that the service takes as a request id.
+const maxRequestIDBytes = 128
+
+// Handler executes the memory tool for an agent in one namespace. It is made by Client.Handler and is safe for
+// concurrent use.
+type Handler struct {
+	client    *Client
+	namespace string
+	session   string
+}
+
+// HandlerOption is an option of Client.Handler.
+type HandlerOption func(*Handler)
+
+// WithSession names the agent run, for the record and for the request ids of HandleToolUse: at most 128 bytes.
+func WithSession(session string) HandlerOption {
+	return func(h *Handler) { h.session = validUTF8(session) }
+}
+
+// Handler returns a handler of the memory tool for a namespace; empty is DefaultNamespace.
+func (c *Client) Handler(namespace string, opts ...HandlerOption) *Handler {
+	h := &Handler{client: c, namespace: namespace}
+	for _, opt := range opts {
+		opt(h)
+	}
+	return h
+}
+
+// Handle executes the input of a tool_use block, as the model sent it. Whatever is wrong with the input or the service
+// is in the result.
+func (h *Handler) Handle(ctx context.Context, input json.RawMessage) Result {
+	return h.execute(ctx, input, h.client.newID())
+}
+
+// HandleToolUse executes a tool_use block and returns the tool_result block that answers it; see MarshalToolResult.
+// The name of the block does not matter, so that the tool can have any. The only error is that of something that is
+// not a tool_use block with an id.
+//
+// The request id is made of the session and the id of the block, so that a block that is handled again, even by
+// another process, is the same request: "session/id", or "id" without a session. Where that would be longer than 128
+// bytes, or the id has a "/", it is the SHA-256 of both.
+func (h *Handler) HandleToolUse(ctx context.Context, block json.RawMessage) (json.RawMessage, error) {
+	id, input, err := parseToolUse(block)
+	if err != nil {
+		return nil, fmt.Errorf("read tool_use block: %w", err)
+	}
+	return MarshalToolResult(id, h.execute(ctx, input, requestID(h.session, id))), nil
+}
+
+// execute never panics: a panic, which an interceptor of the user's may cause, counts as a failure of the service.
+func (h *Handler) execute(ctx context.Context, input []byte, requestID string) (result Result) {
+	wasSent := func() bool { return false }
+	defer func() {
+		if recover() != nil {
+			st := status.New(codes.Internal, "panic in the client")
+			result = failedResult(st, readInput(input), wasSent())
+		}
+	}()
+
+	req := prepare(h.client, &memoryv1.ExecuteRequest{
+		Namespace: h.namespace,
+		RequestId: requestID,
+		Session:   h.session,
+		Input:     string(input),
+	})
+	if proto.Size(req) > maxRequestBytes {
+		// gRPC would refuse it as a failure of the call, which the model could only repeat. What makes an input so long
+		// is a text for a file, and that cannot be stored under any setting: no file may have more than 8 MiB.
+		text := fmt.Sprintf(textFileTooLarge, readInput(input).path, "8.0M")
+		return errorResult(memoryv1.Reason_REASON_FILE_TOO_LARGE, text)
+	}
+
+	ctx, sent := withSent(ctx)
+	wasSent = sent.get
+	resp, err := h.client.Execute(ctx, req)
+	if err == nil && len(resp.GetResult().GetContent()) == 0 {
+		err = status.Error(codes.Internal, "the response has no result") // not memoryd
+	}
+	if err != nil {
+		return failedResult(status.Convert(err), readInput(input), wasSent())
+	}
+	r := resp.GetResult()
+	return Result{IsError: r.GetIsError(), Reason: r.GetReason(), Content: r.GetContent()}
+}
+
+// parseToolUse returns the id and the input of a tool_use block. A missing input is an empty one, about which the
+// service has a text.
+func parseToolUse(block []byte) (id string, input json.RawMessage, err error) {
+	m, err := members(block)
+	if errors.Is(err, io.EOF) {
+		err = io.ErrUnexpectedEOF
+	}
+	if err != nil {
+		return "", nil, fmt.Errorf("parse JSON: %w", err)
+	}
+	kind, ok := jsonString(m["type"])
+	if !ok {
+		return "", nil, errors.New(`"type" is missing or not a string`)
+	}
+	if kind != "tool_use" {
+		return "", nil, fmt.Errorf(`"type" is %q`, kind)
+	}
+	if id, _ = jsonString(m["id"]); id == "" {
+		return "", nil, errors.New(`"id" is missing, empty or not a string`)
+	}
+	return id, m["input"], nil
+}
+
+// requestID names the request of a tool_use block; see HandleToolUse. Different pairs have different names: the id is
+// what follows the last "/".
+func requestID(session, toolUseID string) string {
+	id := toolUseID
+	if session != "" {
+		id = session + "/" + toolUseID
+	}
+	if len(id) > maxRequestIDBytes || strings.Contains(toolUseID, "/") {
+		return fmt.Sprintf("sha256:%x", sha256.Sum256([]byte(session+"\x00"+toolUseID)))
+	}
+	return id
+}
