@@ -1,0 +1,123 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"syscall"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/genproto/googleapis/rpc/code"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/seed-7f2870e1/memoryd/client"
+)
+
+// The exit status of the program.
+const (
+	exitOK          = 0
+	exitErrorResult = 1 // the memory says no
+	exitUsage       = 2
+	exitUnreachable = 3
+	exitOther       = 4 // another status, and what went wrong on this side
+)
+
+const exitStatusText = `Exit status of memoryctl:
+
+  0  done
+  1  the memory says no: the file does not exist, the text occurs twice, ...
+     The reason is on standard error (with -o json, in the object on standard
+     output). Nothing was changed.
+  2  usage: an unknown command or flag, a missing argument. Nothing was changed.
+  3  memoryd cannot be reached at --addr, or did not answer within --timeout
+  4  anything else: memoryd refused or could not serve the call, standard input
+     could not be read, standard output was closed, or memoryctl was interrupted
+
+"memoryctl tool" reports what goes wrong with a call in the result of the call.
+Its status is 0 when standard input ends, whatever the results were.
+
+For 3 and 4 there is one line on standard error. It ends with the gRPC code and
+the reason in brackets where memoryd gave them:
+
+  memoryctl: the store is read-only (FAILED_PRECONDITION, STORE_READ_ONLY)
+
+A change that was under way may or may not have been made; the line says so
+where it is the case. View the file before you try again.`
+
+func exitStatusTopic() *cobra.Command {
+	return &cobra.Command{Use: "exit-status", Short: "What the exit status means", Long: exitStatusText}
+}
+
+// errErrorResult ends a command whose error result was printed.
+var errErrorResult = errors.New("error result")
+
+// usageError is a mistake on the command line.
+type usageError struct{ text string }
+
+func (e *usageError) Error() string { return e.text }
+
+func usageErrorf(format string, args ...any) error {
+	return &usageError{fmt.Sprintf(format, args...)}
+}
+
+// exitStatus says on standard error why a command failed and returns the exit status.
+func (c *cli) exitStatus(ctx context.Context, cmd *cobra.Command, err error) int {
+	var usage *usageError
+	switch {
+	case err == nil:
+		return exitOK
+	case errors.Is(err, errErrorResult):
+		return exitErrorResult
+	case errors.As(err, &usage) || !c.started: // what cobra finds wrong it finds before a command starts
+		c.complain("%v\nRun '%s --help' for usage.", err, cmd.CommandPath())
+		return exitUsage
+	case errors.Is(err, syscall.EPIPE): // whoever read the output has had enough
+		return exitOther
+	}
+	st, fromService := status.FromError(err)
+	switch {
+	case ctx.Err() != nil:
+		c.complain("interrupted%s", c.doubt(st))
+		return exitOther
+	case !fromService:
+		c.complain("%v", err)
+		return exitOther
+	case client.IsUnreachable(err) && st.Code() == codes.DeadlineExceeded:
+		c.complain("memoryd at %s did not answer within %s: try a longer --timeout or another --addr%s",
+			c.addr, c.timeout, c.doubt(st))
+		return exitUnreachable
+	case client.IsUnreachable(err):
+		c.complain("memoryd cannot be reached at %s: start memoryd there, or say where it is with --addr or "+
+			"MEMORYCTL_ADDR (%s)%s", c.addr, st.Message(), c.doubt(st))
+		return exitUnreachable
+	case client.Reason(err) == "":
+		c.complain("%s (%s)%s", st.Message(), codeName(st.Code()), c.doubt(st))
+		return exitOther
+	}
+	c.complain("%s (%s, %s)%s", st.Message(), codeName(st.Code()), client.Reason(err), c.doubt(st))
+	return exitOther
+}
+
+// doubt is the remark on a change of which nobody knows whether it was made.
+func (c *cli) doubt(st *status.Status) string {
+	if !c.writing || !c.sent.sent.Load() || changedNothing(st) {
+		return ""
+	}
+	return "; the change may or may not have been made"
+}
+
+// changedNothing tells whether the service knows that a call that failed changed nothing.
+func changedNothing(st *status.Status) bool {
+	for _, detail := range st.Details() {
+		info, ok := detail.(*errdetails.ErrorInfo)
+		if ok && info.GetDomain() == "memoryd" && info.GetMetadata()["nothing_changed"] == "true" {
+			return true
+		}
+	}
+	return false
+}
+
+// codeName is the name of a code as the documents of gRPC have it, e.g. NOT_FOUND.
+func codeName(c codes.Code) string { return code.Code(c).String() }

@@ -1,0 +1,40 @@
+package main
+
+import (
+	"fmt"
+	"runtime"
+	"runtime/debug"
+
+	"github.com/spf13/cobra"
+)
+
+func (c *cli) versionCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "version",
+		Short: "Print what was built",
+		Args:  cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			info, _ := debug.ReadBuildInfo()
+			return c.print(fmt.Sprintf("memoryctl %s %s %s/%s\n",
+				buildVersion(info), runtime.Version(), runtime.GOOS, runtime.GOARCH))
+		},
+	}
+}
+
+// buildVersion is the version that was built, and the commit where the build says so. Info may be nil.
+func buildVersion(info *debug.BuildInfo) string {
+	const devel = "devel"
+	if info == nil {
+		return devel
+	}
+	version := info.Main.Version
+	if version == "" || version == "(devel)" {
+		version = devel
+	}
+	for _, s := range info.Settings {
+		if s.Key == "vcs.revision" {
+			version += " (" + s.Value + ")"
+		}
+	}
+	return version
+}
