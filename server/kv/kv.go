@@ -32,7 +32,7 @@ const (
 const BulkPrefix = 0xff
 
 // ReservedScope belongs to the store itself (schema version, cursors). It is outside the grammar of namespaces, and
-// Scopes does not list it.
+// Scopes does not list it. Engines and decorators keep keys of their own there that begin with their name and a dot.
 const ReservedScope = "~store"
 
 // Errors of engines. Test them with errors.Is.
@@ -51,15 +51,16 @@ var (
 	ErrClosed = errors.New("store is closed")
 	// ErrCorrupt means that stored bytes are not what was written.
 	ErrCorrupt = errors.New("store is corrupt")
-	// ErrInvalid means that the caller broke the contract: an empty key, or the name of a scope that is empty, too
-	// long, or has a zero byte.
+	// ErrInvalid means that the caller broke the contract: an empty key; the name of a scope that is empty, too long,
+	// or has a zero byte; a bad limit; or a transaction that is used within a Scan, or after its function returned.
 	ErrInvalid = errors.New("invalid use of the store")
 )
 
 // Stop ends a Scan early when the function given to it returns it; the Scan then returns nil.
 var Stop = errors.New("stop the scan") //nolint:errname,staticcheck // A signal such as fs.SkipDir, not a failure.
 
-// Store is an ordered key-value store. It is safe for concurrent use.
+// Store is an ordered key-value store. It is safe for concurrent use, but the function of a transaction must not use
+// the store: some engines would wait for themselves.
 type Store interface {
 	// View runs fn on one consistent snapshot of the scope and returns its error.
 	View(ctx context.Context, scope string, fn func(Reader) error) error
@@ -69,7 +70,8 @@ type Store interface {
 	// fn may run more than once, on any goroutine, so it has no effect besides the transaction. Where it returns an
 	// error, nothing of it is committed, other transactions are not disturbed, and Update returns that error. Where
 	// it panics, Update panics with the same value on the caller's goroutine. A context that is done before fn ran
-	// gives the context's error, and nothing is committed.
+	// gives the context's error, and nothing is committed. Nor is it where a Put or Delete failed, whatever fn makes of
+	// that: Update then returns the first such error.
 	Update(ctx context.Context, scope string, fn func(Tx) error) error
 
 	// Scopes returns the names of the scopes that hold a key, in byte order: at most limit of those after the given
@@ -87,7 +89,7 @@ type Reader interface {
 	// present is never nil.
 	Get(keys ...[]byte) ([][]byte, error)
 	// Scan calls fn for keys in byte order. An error of fn ends the scan and is returned, except for Stop.
-	// fn must not use the transaction.
+	// fn must not use the transaction. Keys that cannot be stored are fine in the options: none is equal to them.
 	Scan(opts ScanOptions, fn func(key, value []byte) error) error
 }
 

@@ -1,0 +1,209 @@
+package boltkv
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"strconv"
+
+	bolt "go.etcd.io/bbolt"
+
+	"github.com/seed-7f2870e1/memoryd/server/kv"
+	"github.com/seed-7f2870e1/memoryd/server/kv/internal/txn"
+)
+
+// schemaVersion is the version of the picture in the package comment.
+const schemaVersion = 1
+
+var (
+	bucketMeta = []byte("meta")
+	bucketBulk = []byte("bulk")
+	keySchema  = storedKey(kv.ReservedScope, []byte("boltkv.schema"))
+)
+
+// storedKey returns the key that holds a key of a scope.
+func storedKey(scope string, key []byte) []byte {
+	stored := make([]byte, 0, len(scope)+1+len(key))
+	stored = append(stored, scope...)
+	stored = append(stored, 0)
+	return append(stored, key...)
+}
+
+func isBulk(key []byte) bool { return len(key) > 0 && key[0] == kv.BulkPrefix }
+
+// schema returns the schema version of the database, 0 where it is new.
+func (s *Store) schema() (version int, err error) {
+	defer s.recovered(&err)
+	err = s.db.View(func(tx *bolt.Tx) error {
+		meta := tx.Bucket(bucketMeta)
+		if first, _ := tx.Cursor().First(); first == nil {
+			return nil
+		} else if meta == nil || tx.Bucket(bucketBulk) == nil {
+			return fmt.Errorf("%s is a database of bbolt but not of memoryd", fileName)
+		}
+		text := string(meta.Get(keySchema))
+		if version, err = strconv.Atoi(text); err != nil || version < 1 {
+			return fmt.Errorf("%s has the schema version %q: %w", fileName, text, kv.ErrCorrupt)
+		}
+		if version > schemaVersion {
+			return fmt.Errorf("%s has schema version %d and this memoryd knows none after %d: use a newer memoryd",
+				fileName, version, schemaVersion)
+		}
+		return nil
+	})
+	return version, err
+}
+
+func (s *Store) createSchema() error {
+	return s.db.Update(func(tx *bolt.Tx) error {
+		if _, err := tx.CreateBucket(bucketBulk); err != nil {
+			return err
+		}
+		meta, err := tx.CreateBucket(bucketMeta)
+		if err != nil {
+			return err
+		}
+		return meta.Put(keySchema, []byte(strconv.Itoa(schemaVersion)))
+	})
+}
+
+// snapshot is one scope in a transaction of bbolt.
+type snapshot struct {
+	store      *Store
+	meta, bulk *bolt.Bucket
+	scope      string
+}
+
+func (s *Store) newSnapshot(tx *bolt.Tx, scope string) snapshot {
+	bulk := tx.Bucket(bucketBulk)
+	bulk.FillPercent = 1 // Contents are written once, by ascending id, so that pages need no room for more.
+	return snapshot{store: s, meta: tx.Bucket(bucketMeta), bulk: bulk, scope: scope}
+}
+
+func (s snapshot) bucket(key []byte) *bolt.Bucket {
+	if isBulk(key) {
+		return s.bulk
+	}
+	return s.meta
+}
+
+// Get implements kv.Reader.
+func (s snapshot) Get(keys ...[]byte) (values [][]byte, err error) {
+	defer s.store.recovered(&err)
+	values = make([][]byte, len(keys))
+	for i, key := range keys {
+		values[i] = s.bucket(key).Get(storedKey(s.scope, key))
+	}
+	return values, nil
+}
+
+// Scan implements kv.Reader.
+func (s snapshot) Scan(opts kv.ScanOptions, fn func(key, value []byte) error) error {
+	start := txn.Start(opts)
+	left := opts.Limit
+	for _, bucket := range []*bolt.Bucket{s.meta, s.bulk} { // In this order: kv.BulkPrefix is the largest byte.
+		if bucket == s.meta && isBulk(start) || bucket == s.bulk && len(opts.Prefix) > 0 && !isBulk(opts.Prefix) {
+			continue
+		}
+		c := cursor{store: s.store, cursor: bucket.Cursor()}
+		prefix := storedKey(s.scope, opts.Prefix)
+		key, value, err := c.seek(storedKey(s.scope, start))
+		for ; err == nil && bytes.HasPrefix(key, prefix); key, value, err = c.next() {
+			if opts.KeysOnly {
+				value = nil
+			}
+			if err := fn(key[len(s.scope)+1:], value); err != nil {
+				return err
+			}
+			if left--; left == 0 { // Where there is no limit it starts at zero and only goes down.
+				return nil
+			}
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// put applies a write of a transaction; a nil value is a deletion.
+func (s snapshot) put(key, value []byte) (err error) {
+	defer s.store.recovered(&err)
+	if value == nil {
+		return s.bucket(key).Delete(storedKey(s.scope, key))
+	}
+	return s.bucket(key).Put(storedKey(s.scope, key), value)
+}
+
+// cursor is a cursor of bbolt that survives damaged pages.
+type cursor struct {
+	store  *Store
+	cursor *bolt.Cursor
+}
+
+func (c cursor) seek(to []byte) (key, value []byte, err error) {
+	defer c.store.recovered(&err)
+	key, value = c.cursor.Seek(to)
+	return key, value, nil
+}
+
+func (c cursor) next() (key, value []byte, err error) {
+	defer c.store.recovered(&err)
+	key, value = c.cursor.Next()
+	return key, value, nil
+}
+
+// nextScope returns the name of the first scope after the given name, "" where there is none. It seeks beyond the keys
+// of a scope rather than reading them.
+func (c cursor) nextScope(after string) (string, error) {
+	for from := after; ; {
+		key, _, err := c.seek([]byte(from + "\x01")) // Above every key of the scope, at most at the next one's first.
+		if err != nil || key == nil {
+			return "", err
+		}
+		name, _, _ := bytes.Cut(key, []byte{0})
+		if string(name) > after {
+			return string(name), nil
+		}
+		from = string(name) // The given name has a zero byte: no scope's name, so it led into the middle of one.
+	}
+}
+
+// Scopes implements kv.Store. It costs two seeks for each scope, however many keys they hold.
+func (s *Store) Scopes(ctx context.Context, after string, limit int) ([]string, error) {
+	if limit <= 0 {
+		return nil, fmt.Errorf("list scopes: limit of %d: %w", limit, kv.ErrInvalid)
+	}
+	if err := s.usable(ctx); err != nil {
+		return nil, err
+	}
+	tx, err := begin(s.db, false)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = tx.Rollback() }() // It fails only where it was done already.
+
+	meta := cursor{store: s, cursor: tx.Bucket(bucketMeta).Cursor()}
+	bulk := cursor{store: s, cursor: tx.Bucket(bucketBulk).Cursor()}
+	var names []string
+	for len(names) < limit && ctx.Err() == nil {
+		name, err := meta.nextScope(after)
+		if err != nil {
+			return nil, err
+		}
+		other, err := bulk.nextScope(after)
+		if err != nil {
+			return nil, err
+		}
+		if name == "" || other != "" && other < name {
+			name = other
+		}
+		if name == "" {
+			break
+		}
+		if after = name; name != kv.ReservedScope {
+			names = append(names, name)
+		}
+	}
+	return names, ctx.Err()
+}
