@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed-7f2870e1/memoryd/server/kv/kvtest"
 	"github.com/seed-7f2870e1/memoryd/server/kv/memkv"
 	"github.com/seed-7f2870e1/memoryd/server/memory"
 	"github.com/seed-7f2870e1/memoryd/server/memory/memtest"
@@ -34,16 +35,19 @@ func newMemory(t tester, defaults memory.Settings) *memory.Memory {
 // newMemoryAt returns a Memory on an empty store, with a clock.
 func newMemoryAt(t tester, defaults memory.Settings, now func() time.Time) *memory.Memory {
 	t.Helper()
-	store := memkv.New()
-	t.Cleanup(func() {
-		if err := store.Close(); err != nil {
-			t.Errorf("close store: %v", err)
-		}
-	})
+	store := kvtest.Harsh(memkv.New())
 	m, err := memory.New(store, memory.Options{Defaults: defaults, Now: now})
 	if err != nil {
 		t.Fatalf("new memory: %v", err)
 	}
+	t.Cleanup(func() {
+		if err := m.Check(context.Background(), namespace); err != nil {
+			t.Errorf("check: %v", err)
+		}
+		if err := store.Close(); err != nil {
+			t.Errorf("close store: %v", err)
+		}
+	})
 	return m
 }
 

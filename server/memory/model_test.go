@@ -244,6 +244,9 @@ func TestModel(t *testing.T) {
 				if diff := cmp.Diff(want.tree(), wholeTree(t, m)); diff != "" {
 					t.Fatalf("tree (-want +got)\n%s", diff)
 				}
+				if err := m.Check(t.Context(), namespace); err != nil {
+					t.Fatal(err)
+				}
 			},
 		})
 	})

@@ -199,8 +199,12 @@ type record struct{ key, value []byte }
 
 // below reads the records of all entries below a directory that are at a depth.
 func (t *tree) below(dir Path, depth int) ([]record, error) {
+	return t.scan(kv.ScanOptions{Prefix: levelPrefix(dir, depth)})
+}
+
+func (t *tree) scan(opts kv.ScanOptions) ([]record, error) {
 	var records []record
-	err := t.reader.Scan(kv.ScanOptions{Prefix: levelPrefix(dir, depth)}, func(key, value []byte) error {
+	err := t.reader.Scan(opts, func(key, value []byte) error {
 		records = append(records, record{key, value})
 		return nil
 	})
