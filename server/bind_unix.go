@@ -1,0 +1,23 @@
+//go:build unix
+
+package server
+
+import (
+	"context"
+	"net"
+	"sync"
+	"syscall"
+)
+
+// umaskMu is held while the umask, which the whole process shares, is not its own.
+var umaskMu sync.Mutex
+
+// bindUnix binds a socket of mode 0600. The umask gives it that mode as it is made: a chmod afterwards would leave a
+// moment in which others can connect.
+func bindUnix(ctx context.Context, path string) (net.Listener, error) {
+	umaskMu.Lock()
+	defer umaskMu.Unlock()
+	defer syscall.Umask(syscall.Umask(0o177))
+	var lc net.ListenConfig
+	return lc.Listen(ctx, "unix", path)
+}

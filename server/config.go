@@ -1,0 +1,126 @@
+package server
+
+import (
+	"fmt"
+	"log/slog"
+	"net"
+	"time"
+
+	"github.com/seed-7f2870e1/memoryd/server/kv"
+	"github.com/seed-7f2870e1/memoryd/server/memory"
+)
+
+// Defaults of a Config. The client has DefaultListen as its target.
+const (
+	DefaultListen             = "127.0.0.1:7711"
+	DefaultHTTP               = "127.0.0.1:7712" // what the daemon uses; in a Config an empty address is off
+	DefaultData               = "./memoryd-data"
+	DefaultShutdownTimeout    = 10 * time.Second
+	DefaultCallTimeout        = 30 * time.Second
+	DefaultMaxConcurrentCalls = 1024
+)
+
+// Config says what a Server serves, and where. The zero value serves DefaultData on DefaultListen.
+type Config struct {
+	// Listen are the addresses to serve on: "host:port", "unix:///absolute/path" or "unix:relative/path". Port 0 is
+	// any free one. Empty is DefaultListen, or nothing where Listeners has any.
+	Listen []string
+	// Listeners are listeners to serve on besides, such as those of socket activation. The server closes them, also
+	// where New fails, and asks nothing about who can reach them.
+	Listeners []net.Listener
+	// HTTP is the address of the side port with metrics and health; "" is none.
+	HTTP string
+	// Insecure allows addresses that other machines can reach. Whoever reaches them can read and change everything.
+	Insecure bool
+
+	// Data is the directory that holds the store, made if it is not there. "" is DefaultData.
+	Data string
+	// Store is used instead of Data where it is not nil. It stays the caller's to close, after Run has returned.
+	Store kv.Store
+
+	// Defaults are the settings of namespaces that set nothing themselves; nil fields take those of package memory.
+	Defaults memory.Settings
+
+	// ShutdownTimeout is how long calls may go on after the server was told to stop. 0 is DefaultShutdownTimeout.
+	ShutdownTimeout time.Duration
+	// CallTimeout is the longest that a call may take, whatever its own deadline. Streams of files may take ten times
+	// as long. 0 is DefaultCallTimeout.
+	CallTimeout time.Duration
+	// MaxConcurrentCalls is the most calls that run at once; one more is refused. 0 is DefaultMaxConcurrentCalls.
+	MaxConcurrentCalls int
+
+	// Logger gets what happens, and never what memories contain. nil discards it.
+	Logger *slog.Logger
+}
+
+// ConfigError says what is wrong with a field of a Config.
+type ConfigError struct {
+	Field string // the name of the field
+	Value any
+	Want  string // what to give instead
+}
+
+// Error implements error.
+func (e *ConfigError) Error() string { return fmt.Sprintf("%s is %v: %s", e.Field, e.Value, e.Want) }
+
+// Validate returns a *ConfigError for the first field that is out of its range. It opens and resolves nothing.
+func (c Config) Validate() error {
+	for _, address := range c.Listen {
+		if _, err := parseAddress("Listen", address); err != nil {
+			return err
+		}
+	}
+	if c.HTTP != "" {
+		if _, err := parseAddress("HTTP", c.HTTP); err != nil {
+			return err
+		}
+	}
+	for _, d := range []struct {
+		field string
+		value time.Duration
+	}{{"ShutdownTimeout", c.ShutdownTimeout}, {"CallTimeout", c.CallTimeout}} {
+		if d.value < 0 {
+			return &ConfigError{d.field, d.value, "it must be longer than 0s"}
+		}
+	}
+	if c.MaxConcurrentCalls < 0 {
+		return &ConfigError{"MaxConcurrentCalls", c.MaxConcurrentCalls, "it must be 1 or more"}
+	}
+	return validateDefaults(c.Defaults)
+}
+
+func validateDefaults(s memory.Settings) error {
+	if v := s.CreateOnExisting; v != nil && *v != memory.CreateError && *v != memory.CreateOverwrite {
+		return &ConfigError{"Defaults.CreateOnExisting", *v, "it must be error or overwrite"}
+	}
+	if v := s.ViewMaxChars; v != nil && *v < 0 {
+		return &ConfigError{"Defaults.ViewMaxChars", *v, "it must be 0 (no limit) or more"}
+	}
+	if v := s.MaxFileBytes; v != nil && (*v < 1 || *v > memory.MaxFileBytes) {
+		return &ConfigError{"Defaults.MaxFileBytes", *v, fmt.Sprintf("it must be 1 to %d", memory.MaxFileBytes)}
+	}
+	return nil
+}
+
+// withDefaults fills in the zero values.
+func (c Config) withDefaults() Config {
+	if len(c.Listen) == 0 && len(c.Listeners) == 0 {
+		c.Listen = []string{DefaultListen}
+	}
+	if c.Data == "" {
+		c.Data = DefaultData
+	}
+	if c.ShutdownTimeout == 0 {
+		c.ShutdownTimeout = DefaultShutdownTimeout
+	}
+	if c.CallTimeout == 0 {
+		c.CallTimeout = DefaultCallTimeout
+	}
+	if c.MaxConcurrentCalls == 0 {
+		c.MaxConcurrentCalls = DefaultMaxConcurrentCalls
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	return c
+}

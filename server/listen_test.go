@@ -1,0 +1,130 @@
+package server
+
+import (
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// socketPath is a path for a socket.
+func socketPath(t *testing.T) string {
+	t.Helper()
+	return filepath.Join(t.TempDir(), "m.sock")
+}
+
+func listenOn(t *testing.T, given string) (net.Listener, error) {
+	t.Helper()
+	a, err := parseAddress("Listen", given)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a, _, err = a.resolve(t.Context(), false); err != nil {
+		t.Fatal(err)
+	}
+	return listen(t.Context(), a)
+}
+
+func closeListener(t *testing.T, l net.Listener) {
+	t.Helper()
+	if err := l.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestListenUnix(t *testing.T) {
+	defer syscall.Umask(syscall.Umask(0))
+	path := socketPath(t)
+	l, err := listenOn(t, "unix://"+path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	info, err := os.Lstat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := info.Mode(), fs.ModeSocket|0o600; got != want {
+		t.Errorf("got mode %v, want %v", got, want)
+	}
+	if got := syscall.Umask(0); got != 0 {
+		t.Errorf("the umask was left at %#o", got)
+	}
+	closeListener(t, l)
+	if _, err := os.Lstat(path); !os.IsNotExist(err) {
+		t.Errorf("the socket is still there: %v", err)
+	}
+}
+
+func TestListenUnix_Stale(t *testing.T) {
+	path := socketPath(t)
+	dead, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	dead.SetUnlinkOnClose(false)
+	closeListener(t, dead)
+
+	l, err := listenOn(t, "unix:"+path)
+	if err != nil {
+		t.Fatalf("a stale socket was not replaced: %v", err)
+	}
+	closeListener(t, l)
+}
+
+func TestListenUnix_Live(t *testing.T) {
+	path := socketPath(t)
+	live, err := listenOn(t, "unix:"+path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closeListener(t, live)
+	_, err = listenOn(t, "unix:"+path)
+	if err == nil || !strings.HasSuffix(err.Error(), "the socket is in use by another process") {
+		t.Errorf("got %v, want that the socket is in use", err)
+	}
+	conn, err := net.Dial("unix", path)
+	if err != nil {
+		t.Fatalf("the live socket is gone: %v", err)
+	}
+	if err := conn.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestListenUnix_File(t *testing.T) {
+	path := socketPath(t)
+	if err := os.WriteFile(path, []byte("precious"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := listenOn(t, "unix:"+path)
+	if err == nil || !strings.Contains(err.Error(), "there is a file that is not a socket") {
+		t.Errorf("got %v, want that the file is no socket", err)
+	}
+	if data, err := os.ReadFile(path); err != nil || string(data) != "precious" {
+		t.Errorf("the file has changed: %q, %v", data, err)
+	}
+}
+
+func TestListenUnix_NoDirectory(t *testing.T) {
+	dir := filepath.Join(filepath.Dir(socketPath(t)), "none")
+	_, err := listenOn(t, "unix:"+filepath.Join(dir, "m.sock"))
+	if err == nil || !strings.HasSuffix(err.Error(), "there is no directory "+dir) {
+		t.Errorf("got %v, want that there is no directory", err)
+	}
+}
+
+func TestListenTCP_InUse(t *testing.T) {
+	l, err := listenOn(t, "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closeListener(t, l)
+	_, err = listenOn(t, l.Addr().String())
+	want := "listen on " + l.Addr().String() + ": the address is in use by another process"
+	if err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
+}
