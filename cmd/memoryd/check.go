@@ -1,0 +1,31 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed-7f2870e1/memoryd/server"
+)
+
+func newCheckCommand(lookupEnv lookupEnv) *cobra.Command {
+	return &cobra.Command{
+		Use:   "check",
+		Short: "Verify the memories in --data while no service runs on them",
+		Args:  noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			s, err := loadSettings(cmd.Flags(), lookupEnv)
+			if err != nil {
+				return err
+			}
+			dir := s.values.String(keyData)
+			report, err := server.Check(cmd.Context(), dir)
+			if err != nil {
+				return fmt.Errorf("check %s: %w", dir, err)
+			}
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s is well-formed. Namespaces: %d. Files: %d. Bytes: %d.\n",
+				dir, report.Namespaces, report.Files, report.Bytes)
+			return err
+		},
+	}
+}

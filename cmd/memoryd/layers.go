@@ -1,0 +1,174 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/knadh/koanf/parsers/yaml"
+	"github.com/knadh/koanf/providers/file"
+	"github.com/knadh/koanf/providers/posflag"
+	"github.com/knadh/koanf/v2"
+	"github.com/spf13/pflag"
+)
+
+// envPrefix is what the names of the environment variables begin with.
+const envPrefix = "MEMORYD_"
+
+// secretAnnotation marks a flag whose value is not to be printed.
+const secretAnnotation = "secret"
+
+// lookupEnv is os.LookupEnv.
+type lookupEnv func(name string) (value string, ok bool)
+
+// settings are the values in force, and where each comes from.
+type settings struct {
+	values  *koanf.Koanf
+	sources map[string]string
+	keys    []string // in the order of the flags
+	secret  map[string]bool
+}
+
+// loadSettings lays the flags that were given over the environment, that over the file, and that over the defaults.
+func loadSettings(flags *pflag.FlagSet, lookupEnv lookupEnv) (*settings, error) {
+	s := &settings{values: koanf.New("."), sources: map[string]string{}, secret: map[string]bool{}}
+	all := emptyLayer()
+	all.VisitAll(func(f *pflag.Flag) {
+		s.keys = append(s.keys, f.Name)
+		_, s.secret[f.Name] = flags.Lookup(f.Name).Annotations[secretAnnotation]
+		s.sources[f.Name] = "default"
+	})
+	if err := s.values.Load(posflag.Provider(all, ".", s.values), nil); err != nil {
+		return nil, fmt.Errorf("read defaults: %w", err)
+	}
+
+	env, err := envLayer(lookupEnv)
+	if err != nil {
+		return nil, err
+	}
+	if path := configFile(flags, env); path != "" {
+		layer, err := fileLayer(path)
+		if err != nil {
+			return nil, fmt.Errorf("read config file %s: %w", path, err)
+		}
+		if err := s.lay(layer, func(*pflag.Flag) string { return "file " + path }); err != nil {
+			return nil, err
+		}
+	}
+	if err := s.lay(env, func(f *pflag.Flag) string { return "env " + envName(f.Name) }); err != nil {
+		return nil, err
+	}
+	if err := s.lay(flags, func(*pflag.Flag) string { return "flag" }); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// lay lays the flags of a layer that are set over the values so far.
+func (s *settings) lay(layer *pflag.FlagSet, source func(*pflag.Flag) string) error {
+	if err := s.values.Load(posflag.Provider(layer, ".", nil), nil); err != nil {
+		return fmt.Errorf("read settings: %w", err)
+	}
+	layer.Visit(func(f *pflag.Flag) { s.sources[f.Name] = source(f) })
+	return nil
+}
+
+// emptyLayer is a layer that sets nothing. Every layer is a set of flags, so that values are read in one way.
+func emptyLayer() *pflag.FlagSet {
+	flags := pflag.NewFlagSet("memoryd", pflag.ContinueOnError)
+	addSettings(flags)
+	return flags
+}
+
+// envLayer reads the environment variables of the settings and no others: Kubernetes sets names such as MEMORYD_PORT
+// by itself.
+func envLayer(lookupEnv lookupEnv) (*pflag.FlagSet, error) {
+	layer := emptyLayer()
+	var err error
+	layer.VisitAll(func(f *pflag.Flag) {
+		value, ok := lookupEnv(envName(f.Name))
+		if ok && err == nil && layer.Set(f.Name, value) != nil {
+			err = fmt.Errorf("%s is %q: it must be %s", envName(f.Name), value, kindOf(f))
+		}
+	})
+	return layer, err
+}
+
+// envName is the environment variable of a setting.
+func envName(key string) string {
+	return envPrefix + strings.ToUpper(strings.ReplaceAll(key, "-", "_"))
+}
+
+// configFile is the file with settings, "" for none.
+func configFile(flags, env *pflag.FlagSet) string {
+	if f := flags.Lookup(keyConfig); f.Changed {
+		return f.Value.String()
+	}
+	return env.Lookup(keyConfig).Value.String()
+}
+
+// fileLayer reads a YAML file whose keys are the names of settings.
+func fileLayer(path string) (*pflag.FlagSet, error) {
+	content := koanf.New(".")
+	if err := content.Load(file.Provider(path), yaml.Parser()); err != nil {
+		return nil, err
+	}
+	layer := emptyLayer()
+	for _, key := range content.Keys() {
+		f := layer.Lookup(key)
+		if f == nil || key == keyConfig {
+			return nil, fmt.Errorf("unknown key %q; the keys are %s", key, strings.Join(fileKeys(layer), ", "))
+		}
+		text, ok := yamlText(f, content.Get(key))
+		if !ok || layer.Set(key, text) != nil {
+			return nil, fmt.Errorf("key %q is %v: it must be %s", key, content.Get(key), kindOf(f))
+		}
+	}
+	return layer, nil
+}
+
+func fileKeys(layer *pflag.FlagSet) []string {
+	var keys []string
+	layer.VisitAll(func(f *pflag.Flag) { keys = append(keys, f.Name) })
+	return slices.DeleteFunc(keys, func(key string) bool { return key == keyConfig })
+}
+
+// yamlText is a value of the file as its flag would be given, if it is of the type of the flag.
+func yamlText(f *pflag.Flag, value any) (text string, ok bool) {
+	switch v := value.(type) {
+	case string:
+		switch f.Value.Type() {
+		case "string", "stringSlice", "duration":
+			return v, true
+		}
+	case bool:
+		return fmt.Sprint(v), f.Value.Type() == "bool"
+	case int, int64:
+		return fmt.Sprint(v), f.Value.Type() == "int" || f.Value.Type() == "int64"
+	case []any:
+		items := make([]string, len(v))
+		for i, item := range v {
+			if items[i], ok = item.(string); !ok {
+				return "", false
+			}
+		}
+		return strings.Join(items, ","), f.Value.Type() == "stringSlice"
+	}
+	return "", false
+}
+
+// kindOf says what the value of a flag must be.
+func kindOf(f *pflag.Flag) string {
+	switch f.Value.Type() {
+	case "bool":
+		return "true or false"
+	case "int", "int64":
+		return "a whole number"
+	case "duration":
+		return "a duration, such as 10s or 1m30s"
+	case "stringSlice":
+		return "a text, or a list of texts"
+	default:
+		return "a text"
+	}
+}

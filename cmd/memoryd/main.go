@@ -1,0 +1,60 @@
+// Command memoryd is the memory service: it serves the API of memoryd.v1 from a directory of its own.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+)
+
+// Exit statuses.
+const (
+	exitOK    = 0
+	exitError = 1
+	exitUsage = 2
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // so that a second signal kills
+	os.Exit(run(ctx, os.Args[1:], os.LookupEnv, os.Stdout, os.Stderr))
+}
+
+// run is the command without the process around it. It returns the exit status.
+func run(ctx context.Context, args []string, lookupEnv lookupEnv, stdout, stderr io.Writer) int {
+	root := newRoot(lookupEnv)
+	root.SetArgs(args)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return exitOK
+	}
+	_, _ = fmt.Fprintf(stderr, "memoryd: %s\n", oneLine(err))
+	var usage *usageError
+	if errors.As(err, &usage) {
+		_, _ = fmt.Fprintln(stderr, `Run "memoryd --help" for usage.`)
+		return exitUsage
+	}
+	return exitError
+}
+
+// oneLine is the message of an error in one line.
+func oneLine(err error) string {
+	lines := strings.Split(err.Error(), "\n")
+	for i, line := range lines {
+		lines[i] = strings.TrimSpace(line)
+	}
+	return strings.Join(lines, "; ")
+}
+
+// usageError is an error in how the command was called.
+type usageError struct{ error }
+
+// Unwrap returns the error itself.
+func (e *usageError) Unwrap() error { return e.error }

@@ -1,0 +1,445 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/spf13/pflag"
+	"go.uber.org/goleak"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+
+	memoryv1 "github.com/seed-7f2870e1/memoryd/gen/memoryd/v1"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// outcome is what a run of memoryd came to.
+type outcome struct {
+	Status         int
+	Stdout, Stderr string
+}
+
+// environment is a lookupEnv.
+func environment(vars map[string]string) lookupEnv {
+	return func(name string) (string, bool) {
+		value, ok := vars[name]
+		return value, ok
+	}
+}
+
+func memoryd(t *testing.T, vars map[string]string, args ...string) outcome {
+	t.Helper()
+	var stdout, stderr bytes.Buffer
+	status := run(t.Context(), args, environment(vars), &stdout, &stderr)
+	return outcome{status, stdout.String(), stderr.String()}
+}
+
+func wantOutcome(t *testing.T, got, want outcome) {
+	t.Helper()
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
+
+func writeFile(t *testing.T, content string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "memoryd.yaml")
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestConfig_Defaults(t *testing.T) {
+	// Kubernetes sets the first for a service that is called memoryd.
+	vars := map[string]string{"MEMORYD_PORT": "tcp://10.0.0.1:7711", "MEMORYD_SERVICE_HOST": "10.0.0.1", "LISTEN": ":1"}
+	wantOutcome(t, memoryd(t, vars, "config"), outcome{Stdout: `listen                127.0.0.1:7711  default
+data                  ./memoryd-data  default
+http                  127.0.0.1:7712  default
+insecure              false           default
+config                ""              default
+log-level             info            default
+log-format            text            default
+shutdown-timeout      10s             default
+call-timeout          30s             default
+max-concurrent-calls  1024            default
+create-on-existing    error           default
+view-max-chars        16000           default
+max-file-bytes        1048576         default
+`})
+}
+
+func TestConfig_Layers(t *testing.T) {
+	path := writeFile(t, `# every type
+listen: [127.0.0.1:1, 'unix:/run/file.sock']
+data: /from/file
+insecure: true
+call-timeout: 1m
+max-concurrent-calls: 7
+view-max-chars: 1
+max-file-bytes: 2
+`)
+	vars := map[string]string{
+		"MEMORYD_CONFIG": path, "MEMORYD_DATA": "/from/env", "MEMORYD_VIEW_MAX_CHARS": "3", "MEMORYD_HTTP": "",
+		"MEMORYD_MAX_FILE_BYTES": "4",
+	}
+	got := memoryd(t, vars, "config", "--max-file-bytes=5", "--log-level", "debug")
+	want := strings.ReplaceAll(`listen                127.0.0.1:1,unix:/run/file.sock  file PATH
+data                  /from/env                        env MEMORYD_DATA
+http                  ""                               env MEMORYD_HTTP
+insecure              true                             file PATH
+config                PATH                             env MEMORYD_CONFIG
+log-level             debug                            flag
+log-format            text                             default
+shutdown-timeout      10s                              default
+call-timeout          1m0s                             file PATH
+max-concurrent-calls  7                                file PATH
+create-on-existing    error                            default
+view-max-chars        3                                env MEMORYD_VIEW_MAX_CHARS
+max-file-bytes        5                                flag
+`, "PATH", path)
+	// The columns are as wide as the path of this test happens to be.
+	columns := regexp.MustCompile(`  +`)
+	got.Stdout = columns.ReplaceAllString(got.Stdout, "  ")
+	wantOutcome(t, got, outcome{Stdout: columns.ReplaceAllString(want, "  ")})
+}
+
+func TestConfig_ListenIsRepeatable(t *testing.T) {
+	got := memoryd(t, nil, "config", "--listen", "127.0.0.1:1,127.0.0.1:2", "--listen=unix:/s")
+	if want := "listen                127.0.0.1:1,127.0.0.1:2,unix:/s  flag\n"; !strings.HasPrefix(got.Stdout, want) {
+		t.Errorf("got %q, want it to start with %q", got.Stdout, want)
+	}
+}
+
+func TestConfig_SecretsAreHidden(t *testing.T) {
+	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
+	addSettings(flags)
+	if err := flags.SetAnnotation(keyData, secretAnnotation, nil); err != nil {
+		t.Fatal(err)
+	}
+	s, err := loadSettings(flags, environment(map[string]string{"MEMORYD_DATA": "hunter2"}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := s.show(keyData), "(hidden)"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	if got := s.invalid(keyData, "it must be longer").Error(); strings.Contains(got, "hunter2") {
+		t.Errorf("the secret is in the error %s", got)
+	}
+}
+
+func TestErrors(t *testing.T) {
+	fileKeys := "listen, data, http, insecure, log-level, log-format, shutdown-timeout, call-timeout, " +
+		"max-concurrent-calls, create-on-existing, view-max-chars, max-file-bytes"
+	const hint = `Run "memoryd --help" for usage.` + "\n"
+	tests := []struct {
+		name   string
+		file   string
+		vars   map[string]string
+		args   []string
+		status int
+		want   string // after "memoryd: "; FILE is the config file
+	}{
+		{name: "unknown flag", args: []string{"--lisen=x"}, status: 2, want: "unknown flag: --lisen\n" + hint},
+		{
+			name: "unknown command", args: []string{"serve"}, status: 2,
+			want: `unknown command "serve" for "memoryd"` + "\n" + hint,
+		},
+		{
+			name: "argument", args: []string{"check", "dir"}, status: 2,
+			want: `unknown command "dir" for "memoryd check"` + "\n" + hint,
+		},
+		{
+			name: "type of a flag", args: []string{"--call-timeout=soon"}, status: 2,
+			want: `invalid argument "soon" for "--call-timeout" flag: time: invalid duration "soon"` + "\n" + hint,
+		},
+		{
+			name: "type in the environment", vars: map[string]string{"MEMORYD_VIEW_MAX_CHARS": "many"}, status: 1,
+			want: `MEMORYD_VIEW_MAX_CHARS is "many": it must be a whole number` + "\n",
+		},
+		{
+			name: "bool in the environment", vars: map[string]string{"MEMORYD_INSECURE": "maybe"}, status: 1,
+			want: `MEMORYD_INSECURE is "maybe": it must be true or false` + "\n",
+		},
+		{
+			name: "no file", args: []string{"--config=none.yaml"}, status: 1,
+			want: "read config file none.yaml: open none.yaml: no such file or directory\n",
+		},
+		{
+			name: "unknown key", file: "lisen: x\n", status: 1,
+			want: `read config file FILE: unknown key "lisen"; the keys are ` + fileKeys + "\n",
+		},
+		{
+			name: "nested key", file: "log: {level: debug}\n", status: 1,
+			want: `read config file FILE: unknown key "log.level"; the keys are ` + fileKeys + "\n",
+		},
+		{
+			name: "config in the config", file: "config: other.yaml\n", status: 1,
+			want: `read config file FILE: unknown key "config"; the keys are ` + fileKeys + "\n",
+		},
+		{
+			name: "number for text", file: "data: 5\n", status: 1,
+			want: `read config file FILE: key "data" is 5: it must be a text` + "\n",
+		},
+		{
+			name: "text for number", file: "view-max-chars: '5'\n", status: 1,
+			want: `read config file FILE: key "view-max-chars" is 5: it must be a whole number` + "\n",
+		},
+		{
+			name: "fraction", file: "view-max-chars: 5.5\n", status: 1,
+			want: `read config file FILE: key "view-max-chars" is 5.5: it must be a whole number` + "\n",
+		},
+		{
+			name: "text for bool", file: "insecure: 'yes'\n", status: 1,
+			want: `read config file FILE: key "insecure" is yes: it must be true or false` + "\n",
+		},
+		{
+			name: "number for duration", file: "call-timeout: 10\n", status: 1,
+			want: `read config file FILE: key "call-timeout" is 10: it must be a duration, such as 10s or 1m30s` + "\n",
+		},
+		{
+			name: "list of numbers", file: "listen: [1]\n", status: 1,
+			want: `read config file FILE: key "listen" is [1]: it must be a text, or a list of texts` + "\n",
+		},
+		{
+			name: "nothing", file: "data:\n", status: 1,
+			want: `read config file FILE: key "data" is <nil>: it must be a text` + "\n",
+		},
+		{
+			name: "no mapping", file: "- a\n", status: 1,
+			want: "read config file FILE: yaml: unmarshal errors:; line 1: " +
+				"cannot unmarshal !!seq into map[string]interface {}\n",
+		},
+		{
+			name: "address", vars: map[string]string{"MEMORYD_LISTEN": "localhost"}, status: 1,
+			want: "--listen is localhost (env MEMORYD_LISTEN): " +
+				"it must be host:port, unix:///absolute/path or unix:relative/path\n",
+		},
+		{
+			name: "remote address", args: []string{"--listen=0.0.0.0:0"}, status: 1,
+			want: "--listen is 0.0.0.0:0 (flag): other machines can reach it, and calls are neither encrypted nor " +
+				"authenticated; use 127.0.0.1 or a unix socket, or allow it with --insecure\n",
+		},
+		{
+			name: "no address", args: []string{"--listen="}, status: 1,
+			want: `--listen is "" (flag): it must be at least one address` + "\n",
+		},
+		{name: "no data", args: []string{"--data="}, status: 1, want: `--data is "" (flag): it must be a directory` + "\n"},
+		{
+			name: "no time", file: "call-timeout: 0s\n", status: 1,
+			want: "--call-timeout is 0s (file FILE): it must be longer than 0s\n",
+		},
+		{
+			name: "negative time", args: []string{"--shutdown-timeout=-1s"}, status: 1,
+			want: "--shutdown-timeout is -1s (flag): it must be longer than 0s\n",
+		},
+		{
+			name: "no calls", args: []string{"--max-concurrent-calls=0"}, status: 1,
+			want: "--max-concurrent-calls is 0 (flag): it must be 1 or more\n",
+		},
+		{
+			name: "create", args: []string{"--create-on-existing=append"}, status: 1,
+			want: "--create-on-existing is append (flag): it must be error or overwrite\n",
+		},
+		{
+			name: "view", args: []string{"--view-max-chars=-1"}, status: 1,
+			want: "--view-max-chars is -1 (flag): it must be 0 (no limit) or more\n",
+		},
+		{
+			name: "file size", args: []string{"--max-file-bytes=8388609"}, status: 1,
+			want: "--max-file-bytes is 8388609 (flag): it must be 1 to 8388608\n",
+		},
+		{
+			name: "log level", args: []string{"--log-level=loud"}, status: 1,
+			want: "--log-level is loud (flag): it must be debug, info, warn or error\n",
+		},
+		{
+			name: "log format", args: []string{"--log-format=xml"}, status: 1,
+			want: "--log-format is xml (flag): it must be text or json\n",
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Chdir(t.TempDir()) // Where the default data directory would be made.
+			args, path := tt.args, ""
+			if tt.file != "" {
+				path = writeFile(t, tt.file)
+				args = append(args, "--config="+path)
+			}
+			want := outcome{Status: tt.status, Stderr: "memoryd: " + strings.ReplaceAll(tt.want, "FILE", path)}
+			wantOutcome(t, memoryd(t, tt.vars, args...), want)
+			if entries, err := os.ReadDir("."); err != nil || len(entries) > 0 {
+				t.Errorf("something was made: %v, %v", entries, err)
+			}
+		})
+	}
+}
+
+func TestConfig_PrintsAndComplains(t *testing.T) {
+	got := memoryd(t, nil, "config", "--log-format=xml")
+	if !strings.Contains(got.Stdout, "log-format            xml             flag\n") {
+		t.Errorf("the settings are not printed: %q", got.Stdout)
+	}
+	got.Stdout = ""
+	wantOutcome(t, got, outcome{Status: 1, Stderr: "memoryd: --log-format is xml (flag): it must be text or json\n"})
+}
+
+func TestVersion(t *testing.T) {
+	got := memoryd(t, nil, "version")
+	if !regexp.MustCompile(`^memoryd \S+( \(\w+\))? go\S+ \w+/\w+\n$`).MatchString(got.Stdout) || got.Status != 0 {
+		t.Errorf("got %+v, want the version", got)
+	}
+}
+
+// logWatcher is a log that tells when a text was written to it.
+type logWatcher struct {
+	mu   sync.Mutex
+	buf  bytes.Buffer
+	want string
+	seen chan struct{}
+}
+
+func (w *logWatcher) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	before := strings.Contains(w.buf.String(), w.want)
+	w.buf.Write(p)
+	if !before && strings.Contains(w.buf.String(), w.want) {
+		close(w.seen)
+	}
+	return len(p), nil
+}
+
+func (w *logWatcher) String() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.buf.String()
+}
+
+// startDaemon runs memoryd and waits until it serves. stop ends it as a signal does, and returns the exit status.
+func startDaemon(t *testing.T, args ...string) (log *logWatcher, stop func() int) {
+	t.Helper()
+	log = &logWatcher{want: "msg=serving", seen: make(chan struct{})}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	done := make(chan int, 1)
+	go func() { done <- run(ctx, args, environment(nil), log, log) }()
+	stop = sync.OnceValue(func() int {
+		cancel()
+		return <-done
+	})
+	t.Cleanup(func() { _ = stop() })
+	select {
+	case <-log.seen:
+	case status := <-done:
+		done <- status
+		t.Fatalf("memoryd ended with status %d:\n%s", status, log)
+	}
+	return log, stop
+}
+
+func create(t *testing.T, address string) {
+	t.Helper()
+	conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := conn.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	_, err = memoryv1.NewMemoryServiceClient(conn).Create(t.Context(), &memoryv1.CreateRequest{
+		Namespace: "n", Path: "/memories/f", FileText: "12345",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestServe(t *testing.T) {
+	t.Chdir(t.TempDir()) // The name of a socket must be short.
+	data := filepath.Join(t.TempDir(), "data")
+	args := []string{"--listen=unix:m.sock", "--http=", "--data=" + data}
+	log, stop := startDaemon(t, args...)
+	create(t, "unix:m.sock")
+
+	before := time.Now()
+	got := memoryd(t, nil, args...)
+	wantOutcome(t, got, outcome{Status: 1, Stderr: fmt.Sprintf(
+		"memoryd: open store: data directory %s is in use by process %d, which serves unix:m.sock\n", data, os.Getpid())})
+	if took := time.Since(before); took > 2*time.Second {
+		t.Errorf("the second process took %s to end, want at most 2s", took)
+	}
+	got = memoryd(t, nil, "check", "--data="+data)
+	wantOutcome(t, got, outcome{Status: 1, Stderr: fmt.Sprintf(
+		"memoryd: check %s: open store: data directory %s is in use by process %d, which serves unix:m.sock\n",
+		data, data, os.Getpid())})
+
+	if status := stop(); status != 0 {
+		t.Errorf("got status %d, want 0:\n%s", status, log)
+	}
+	for _, want := range []string{"msg=serving", "addresses=[m.sock]", "data=" + data, "msg=stopping", "msg=stopped"} {
+		if !strings.Contains(log.String(), want) {
+			t.Errorf("the log lacks %s:\n%s", want, log)
+		}
+	}
+	wantOutcome(t, memoryd(t, nil, "check", "--data="+data),
+		outcome{Stdout: data + " is well-formed. Namespaces: 1. Files: 1. Bytes: 5.\n"})
+}
+
+func TestCheck_Corrupt(t *testing.T) {
+	t.Chdir(t.TempDir())
+	_, stop := startDaemon(t, "--listen=unix:m.sock", "--http=", "--data=data")
+	create(t, "unix:m.sock")
+	if status := stop(); status != 0 {
+		t.Fatalf("got status %d, want 0", status)
+	}
+	path := filepath.Join("data", "memoryd.db")
+	content, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 2 * 8 << 10; i < len(content); i++ { // Everything behind the two meta pages.
+		content[i] ^= 0xff
+	}
+	if err := os.WriteFile(path, content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	got := memoryd(t, nil, "check", "--data=data")
+	if got.Status != 1 || got.Stdout != "" || !strings.HasPrefix(got.Stderr, "memoryd: check data: ") ||
+		!strings.Contains(got.Stderr, "store is corrupt") || strings.Count(got.Stderr, "\n") != 1 {
+		t.Errorf("got %+v, want status 1 and a line about what is wrong", got)
+	}
+}
+
+func TestLogger(t *testing.T) {
+	flags := emptyLayer()
+	if err := flags.Parse([]string{"--log-format=json", "--log-level=warn"}); err != nil {
+		t.Fatal(err)
+	}
+	s, err := loadSettings(flags, environment(nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	logger, err := s.logger(&out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	logger.Info("not said")
+	logger.Warn("said")
+	if got := out.String(); !strings.Contains(got, `"level":"WARN","msg":"said"}`) || strings.Contains(got, "not said") {
+		t.Errorf("got %q, want the warning in JSON and nothing else", got)
+	}
+}

@@ -1,0 +1,167 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/seed-7f2870e1/memoryd/server"
+	"github.com/seed-7f2870e1/memoryd/server/memory"
+)
+
+// Names of the settings: of the flag, and of the key in the file.
+const (
+	keyListen             = "listen"
+	keyHTTP               = "http"
+	keyData               = "data"
+	keyInsecure           = "insecure"
+	keyConfig             = "config"
+	keyLogLevel           = "log-level"
+	keyLogFormat          = "log-format"
+	keyShutdownTimeout    = "shutdown-timeout"
+	keyCallTimeout        = "call-timeout"
+	keyMaxConcurrentCalls = "max-concurrent-calls"
+	keyCreateOnExisting   = "create-on-existing"
+	keyViewMaxChars       = "view-max-chars"
+	keyMaxFileBytes       = "max-file-bytes"
+)
+
+// addSettings adds the settings to a set of flags. Their names, types, defaults and meanings are said here alone.
+func addSettings(flags *pflag.FlagSet) {
+	flags.SortFlags = false
+	flags.StringSlice(keyListen, []string{server.DefaultListen},
+		"`address` to serve on: host:port or unix:///path; may be repeated")
+	flags.String(keyData, server.DefaultData, "`directory` that holds the memories")
+	flags.String(keyHTTP, server.DefaultHTTP,
+		"`address` of the side port with /metrics, /healthz and /readyz; empty is none")
+	flags.Bool(keyInsecure, false, "allow addresses that other machines can reach, without encryption or authentication")
+	flags.String(keyConfig, "", "YAML `file` with settings")
+	flags.String(keyLogLevel, "info", "least `level` of what is logged: debug, info, warn or error")
+	flags.String(keyLogFormat, "text", "`format` of the log: text or json")
+	flags.Duration(keyShutdownTimeout, server.DefaultShutdownTimeout, "how long calls may go on when the service stops")
+	flags.Duration(keyCallTimeout, server.DefaultCallTimeout, "how long a call may take; ten times that for Put and Get")
+	flags.Int(keyMaxConcurrentCalls, server.DefaultMaxConcurrentCalls, "how many calls may run at once")
+	flags.String(keyCreateOnExisting, "error",
+		"what create does where a file exists, in namespaces that do not say: error or overwrite")
+	flags.Int64(keyViewMaxChars, memory.DefaultViewMaxChars,
+		"how many characters view shows, in namespaces that do not say; 0 is no limit")
+	flags.Int64(keyMaxFileBytes, memory.DefaultMaxFileBytes,
+		"how many bytes a file may have, in namespaces that do not say; at most 8388608")
+}
+
+// configFields are the settings behind the fields that a server.ConfigError names.
+var configFields = map[string]string{
+	"Listen":                    keyListen,
+	"HTTP":                      keyHTTP,
+	"ShutdownTimeout":           keyShutdownTimeout,
+	"CallTimeout":               keyCallTimeout,
+	"MaxConcurrentCalls":        keyMaxConcurrentCalls,
+	"Defaults.CreateOnExisting": keyCreateOnExisting,
+	"Defaults.ViewMaxChars":     keyViewMaxChars,
+	"Defaults.MaxFileBytes":     keyMaxFileBytes,
+}
+
+// serverConfig makes the settings a configuration of the server and checks it.
+func (s *settings) serverConfig() (server.Config, error) {
+	cfg := server.Config{
+		Listen:             s.values.Strings(keyListen),
+		HTTP:               s.values.String(keyHTTP),
+		Data:               s.values.String(keyData),
+		Insecure:           s.values.Bool(keyInsecure),
+		ShutdownTimeout:    s.values.Duration(keyShutdownTimeout),
+		CallTimeout:        s.values.Duration(keyCallTimeout),
+		MaxConcurrentCalls: s.values.Int(keyMaxConcurrentCalls),
+		Defaults: memory.Settings{
+			ViewMaxChars: new(s.values.Int64(keyViewMaxChars)),
+			MaxFileBytes: new(s.values.Int64(keyMaxFileBytes)),
+		},
+	}
+	switch s.values.String(keyCreateOnExisting) {
+	case "error":
+		cfg.Defaults.CreateOnExisting = new(memory.CreateError)
+	case "overwrite":
+		cfg.Defaults.CreateOnExisting = new(memory.CreateOverwrite)
+	default:
+		return server.Config{}, s.invalid(keyCreateOnExisting, "it must be error or overwrite")
+	}
+	// To the server, zero values are its defaults.
+	switch {
+	case len(cfg.Listen) == 0:
+		return server.Config{}, s.invalid(keyListen, "it must be at least one address")
+	case cfg.Data == "":
+		return server.Config{}, s.invalid(keyData, "it must be a directory")
+	case cfg.ShutdownTimeout == 0:
+		return server.Config{}, s.invalid(keyShutdownTimeout, "it must be longer than 0s")
+	case cfg.CallTimeout == 0:
+		return server.Config{}, s.invalid(keyCallTimeout, "it must be longer than 0s")
+	case cfg.MaxConcurrentCalls == 0:
+		return server.Config{}, s.invalid(keyMaxConcurrentCalls, "it must be 1 or more")
+	}
+	if err := cfg.Validate(); err != nil {
+		return server.Config{}, s.explain(err)
+	}
+	return cfg, nil
+}
+
+// explain turns a *server.ConfigError into an error that names the setting and where its value comes from.
+func (s *settings) explain(err error) error {
+	var invalid *server.ConfigError
+	if !errors.As(err, &invalid) {
+		return err
+	}
+	key, ok := configFields[invalid.Field]
+	if !ok {
+		return err
+	}
+	return s.invalid(key, invalid.Want)
+}
+
+// invalid is the error of a setting whose value cannot be used.
+func (s *settings) invalid(key, want string) error {
+	return fmt.Errorf("--%s is %s (%s): %s", key, s.show(key), s.sources[key], want)
+}
+
+// logger makes the logger that the settings ask for.
+func (s *settings) logger(w io.Writer) (*slog.Logger, error) {
+	var level slog.Level
+	switch s.values.String(keyLogLevel) {
+	case "debug":
+		level = slog.LevelDebug
+	case "info":
+		level = slog.LevelInfo
+	case "warn":
+		level = slog.LevelWarn
+	case "error":
+		level = slog.LevelError
+	default:
+		return nil, s.invalid(keyLogLevel, "it must be debug, info, warn or error")
+	}
+	opts := &slog.HandlerOptions{Level: level}
+	switch s.values.String(keyLogFormat) {
+	case "text":
+		return slog.New(slog.NewTextHandler(w, opts)), nil
+	case "json":
+		return slog.New(slog.NewJSONHandler(w, opts)), nil
+	default:
+		return nil, s.invalid(keyLogFormat, "it must be text or json")
+	}
+}
+
+// show is the value of a setting as people read it.
+func (s *settings) show(key string) string {
+	if s.secret[key] && s.values.Get(key) != "" {
+		return "(hidden)"
+	}
+	text := fmt.Sprint(s.values.Get(key))
+	if list, ok := s.values.Get(key).([]string); ok {
+		text = strings.Join(list, ",")
+	}
+	if text == "" {
+		return `""`
+	}
+	return text
+}
