@@ -1,0 +1,160 @@
+package e2e
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+const (
+	repository    = "../.."
+	readmeAddress = "127.0.0.1:7711"
+	readmeSocket  = "/run/memoryd/memoryd.sock"
+	readmeData    = "/var/lib/memoryd"
+)
+
+// example is a command of README.md with the output that it shows.
+type example struct{ command, output string }
+
+// readBlocks returns the blocks of README.md that are in a language.
+func readBlocks(t *testing.T, language string) []string {
+	t.Helper()
+	content, err := os.ReadFile(filepath.Join(repository, "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var blocks []string
+	for _, match := range regexp.MustCompile("(?s)```"+language+"\n(.*?)```").FindAllSubmatch(content, -1) {
+		blocks = append(blocks, string(match[1]))
+	}
+	if len(blocks) == 0 {
+		t.Fatalf("README.md has no block of %s", language)
+	}
+	return blocks
+}
+
+// readExamples returns the commands of README.md.
+func readExamples(t *testing.T) []example {
+	t.Helper()
+	var examples []example
+	for _, block := range readBlocks(t, "console") {
+		for line := range strings.Lines(block) {
+			if command, ok := strings.CutPrefix(line, "$ "); ok {
+				examples = append(examples, example{command: strings.TrimSpace(command)})
+			} else {
+				examples[len(examples)-1].output += line
+			}
+		}
+	}
+	return examples
+}
+
+var (
+	timeOfDay = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z`)
+	grpcurl   = os.Getenv("MEMORYD_TEST_GRPCURL") // the path of the binary; make e2e sets it
+)
+
+// TestReadme runs every command of README.md, in order, and compares what it prints. Only times may differ, and the
+// places where a test may listen and write.
+func TestReadme(t *testing.T) {
+	if grpcurl == "" {
+		t.Log("MEMORYD_TEST_GRPCURL is not set: THE COMMANDS WITH GRPCURL ARE NOT RUN. make e2e runs them.")
+	}
+	root, err := filepath.Abs(repository)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := socketDir(t)
+	if err := os.Symlink(bin, filepath.Join(dir, "bin")); err != nil {
+		t.Fatal(err)
+	}
+	if grpcurl != "" {
+		if err := os.Symlink(grpcurl, filepath.Join(dir, "grpcurl")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	socket := "unix://" + filepath.Join(dir, "memoryd.sock")
+	env := append(os.Environ(), "MEMORYCTL_ADDR="+socket, "PATH="+filepath.Join(dir, "bin")+":"+dir+":"+os.Getenv("PATH"))
+
+	served := false
+	for _, e := range readExamples(t) {
+		switch {
+		case e.command == "make build":
+			// TestMain has built what it builds.
+		case e.command == "make run":
+			// What it runs, for the binary of `go run` outlives a signal to make.
+			recipe := exec.Command("make", "--dry-run", "-C", root, "run", "DATA="+filepath.Join(dir, "data"))
+			out, err := recipe.Output()
+			command, ok := strings.CutPrefix(lastLine(string(out)), "go run ./cmd/memoryd ")
+			if err != nil || !ok {
+				t.Fatalf("make run would run %q: %v", out, err)
+			}
+			serve(t, append(strings.Fields(command), "--listen", socket, "--http", ""))
+			served = true
+		case strings.HasPrefix(e.command, "memoryd --listen"):
+			command := strings.NewReplacer(readmeSocket, filepath.Join(dir, "other.sock"),
+				readmeData, filepath.Join(dir, "other"), `""`, "").Replace(strings.TrimPrefix(e.command, "memoryd "))
+			serve(t, append(strings.Fields(command), ""))
+		case strings.HasPrefix(e.command, "grpcurl") && grpcurl == "":
+		default:
+			if !served {
+				t.Fatalf("%s: nothing serves yet", e.command)
+			}
+			cmd := exec.Command("bash", "-c", strings.ReplaceAll(e.command, readmeAddress, socket))
+			cmd.Dir, cmd.Env = dir, env
+			out, err := cmd.CombinedOutput()
+			if exit := new(exec.ExitError); err != nil && !errors.As(err, &exit) {
+				t.Fatalf("%s: %v", e.command, err)
+			}
+			got := timeOfDay.ReplaceAllString(string(out), "TIME")
+			want := timeOfDay.ReplaceAllString(e.output, "TIME")
+			if diff := cmp.Diff(want, got); diff != "" || err != nil {
+				t.Errorf("%s: %v (-README +got)\n%s", e.command, err, diff)
+			}
+		}
+	}
+}
+
+func lastLine(s string) string {
+	lines := strings.Split(strings.TrimSpace(s), "\n")
+	for i := len(lines) - 1; i >= 0; i-- {
+		if !strings.HasPrefix(lines[i], "make") { // "make: Leaving directory"
+			return lines[i]
+		}
+	}
+	return ""
+}
+
+// serve runs memoryd until the test ends.
+func serve(t *testing.T, args []string) {
+	t.Helper()
+	d := &daemon{}
+	t.Cleanup(func() { d.stop(t) })
+	d.serveArgs(t, args)
+}
+
+// TestReadmeGo runs the Go program of README.md.
+func TestReadmeGo(t *testing.T) {
+	d := start(t)
+	for _, program := range readBlocks(t, "go") {
+		file := filepath.Join(t.TempDir(), "main.go")
+		program = strings.ReplaceAll(program, readmeAddress, d.target)
+		if err := os.WriteFile(file, []byte(program), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		cmd := exec.Command("go", "run", file)
+		cmd.Dir = repository
+		out, err := cmd.CombinedOutput()
+		want := `{"type":"tool_result","tool_use_id":"toolu_1","content":"Here're the files and directories up to 2 levels deep ` +
+			`in /memories, excluding hidden items and node_modules:\n0B\t/memories","is_error":false}` + "\n"
+		if string(out) != want || err != nil {
+			t.Errorf("%v\n%s", err, out)
+		}
+	}
+}
