@@ -30,7 +30,7 @@ func TestPut(t *testing.T) {
 		header, chunks = nil, nil
 		for {
 			req, err := stream.Recv()
-			if err == io.EOF {
+			if errors.Is(err, io.EOF) {
 				return stream.SendAndClose(&memoryv1.PutResponse{Revision: 5})
 			}
 			if err != nil {

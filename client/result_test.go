@@ -24,34 +24,40 @@ func TestMarshalToolResult(t *testing.T) {
 		text     string // of Result.Text
 	}{
 		{
-			"text", "toolu_1", Result{Content: textContent("File created successfully at: /memories/a")},
+			"text", "toolu_1",
+			Result{Content: textContent("File created successfully at: /memories/a")},
 			`{"type":"tool_result","tool_use_id":"toolu_1","content":"File created successfully at: /memories/a",` +
 				`"is_error":false}`,
 			"File created successfully at: /memories/a",
 		},
 		{
-			"error", "toolu_1", Result{IsError: true, Content: textContent("Error: no")},
+			"error", "toolu_1",
+			Result{IsError: true, Content: textContent("Error: no")},
 			`{"type":"tool_result","tool_use_id":"toolu_1","content":"Error: no","is_error":true}`,
 			"Error: no",
 		},
 		{
-			"empty text", "1", Result{Content: textContent("")},
+			"empty text", "1",
+			Result{Content: textContent("")},
 			`{"type":"tool_result","tool_use_id":"1","content":"","is_error":false}`, "",
 		},
 		{
-			"text and note", "1", Result{Content: textContent("done", "Note: look")},
+			"text and note", "1",
+			Result{Content: textContent("done", "Note: look")},
 			`{"type":"tool_result","tool_use_id":"1","content":[{"type":"text","text":"done"},` +
 				`{"type":"text","text":"Note: look"}],"is_error":false}`,
 			"done\nNote: look",
 		},
 		{
-			"image", "1", Result{Content: []*memoryv1.Content{image}},
+			"image", "1",
+			Result{Content: []*memoryv1.Content{image}},
 			`{"type":"tool_result","tool_use_id":"1","content":[{"type":"image","source":{"type":"base64",` +
 				`"media_type":"image/png","data":"iVBOR//+"}}],"is_error":false}`,
 			"",
 		},
 		{
-			"image and text", "1", Result{Content: append([]*memoryv1.Content{image}, textContent("x")...)},
+			"image and text", "1",
+			Result{Content: append([]*memoryv1.Content{image}, textContent("x")...)},
 			`{"type":"tool_result","tool_use_id":"1","content":[{"type":"image","source":{"type":"base64",` +
 				`"media_type":"image/png","data":"iVBOR//+"}},{"type":"text","text":"x"}],"is_error":false}`,
 			"x",
@@ -64,7 +70,8 @@ func TestMarshalToolResult(t *testing.T) {
 			"a\nb",
 		},
 		{
-			"nothing", "", Result{},
+			"nothing", "",
+			Result{},
 			`{"type":"tool_result","tool_use_id":"","content":[],"is_error":false}`, "",
 		},
 		{

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"net/url"
@@ -70,7 +71,7 @@ func checkHostPort(target, hostPort string) error {
 
 // cause is the text of an error of net.SplitHostPort without the address, which the caller has said already.
 func cause(err error) string {
-	if addrErr, ok := err.(*net.AddrError); ok {
+	if addrErr := new(net.AddrError); errors.As(err, &addrErr) {
 		return addrErr.Err
 	}
 	return err.Error()

@@ -48,7 +48,8 @@ func TestCommands(t *testing.T) {
 		wantText string
 	}{
 		{
-			[]string{"view", "/memories/a"}, "", view,
+			[]string{"view", "/memories/a"},
+			"", view,
 			&memoryv1.ViewRequest{Namespace: "default", Path: "/memories/a"}, "shown\n",
 		},
 		{[]string{"view", "/memories/a", "--range", "2:5"}, "", view, viewOf(2, 5), "shown\n"},
@@ -74,11 +75,13 @@ func TestCommands(t *testing.T) {
 		{[]string{"insert", "/memories/a", "--", "-1", "x"}, "", insert, insertOf(-1, "x"), "put in\n"},
 
 		{
-			[]string{"rm", "/memories/a"}, "", &memoryv1.DeleteResponse{Result: text("gone")},
+			[]string{"rm", "/memories/a"},
+			"", &memoryv1.DeleteResponse{Result: text("gone")},
 			&memoryv1.DeleteRequest{Namespace: "default", Path: "/memories/a"}, "gone\n",
 		},
 		{
-			[]string{"mv", "/memories/a", "/memories/b"}, "", &memoryv1.RenameResponse{Result: text("moved")},
+			[]string{"mv", "/memories/a", "/memories/b"},
+			"", &memoryv1.RenameResponse{Result: text("moved")},
 			&memoryv1.RenameRequest{Namespace: "default", OldPath: "/memories/a", NewPath: "/memories/b"}, "moved\n",
 		},
 	}
@@ -126,12 +129,16 @@ func TestView_Content(t *testing.T) {
 		result         *memoryv1.ToolResult
 		piped, visible string
 	}{
-		{"bytes", text("a\x1b[31m\r\n\tb\u009b\x7f\u200d"), "a\x1b[31m\r\n\tb\u009b\x7f\u200d\n",
-			"a\\u001b[31m\\u000d\n\tb\\u009b\\u007f\u200d\n"},
+		{
+			"bytes", text("a\x1b[31m\r\n\tb\u009b\x7f\u200d"), "a\x1b[31m\r\n\tb\u009b\x7f\u200d\n",
+			"a\\u001b[31m\\u000d\n\tb\\u009b\\u007f\u200d\n",
+		},
 		{"note", noted, "a text\nNote: a note\n", "a text\nNote: a note\n"},
-		{"image", &memoryv1.ToolResult{Content: []*memoryv1.Content{image}},
+		{
+			"image", &memoryv1.ToolResult{Content: []*memoryv1.Content{image}},
 			"Image: image/png, 8 bytes. To save it: memoryctl get PATH > FILE\n",
-			"Image: image/png, 8 bytes. To save it: memoryctl get PATH > FILE\n"},
+			"Image: image/png, 8 bytes. To save it: memoryctl get PATH > FILE\n",
+		},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -213,10 +220,12 @@ func TestGet(t *testing.T) {
 		{
 			"error result",
 			&memoryv1.GetHeader{Result: errorText(memoryv1.Reason_REASON_VIEW_PATH_NOT_FOUND, "no such path")},
-			nil, nil, outcome{exitErrorResult, "", "no such path\n"},
+			nil, nil,
+			outcome{exitErrorResult, "", "no such path\n"},
 		},
 		{
-			"broken off", ok, []string{"a part"},
+			"broken off", ok,
+			[]string{"a part"},
 			statusError(codes.DataLoss, "STORE_CORRUPT", "the store is damaged", true),
 			outcome{exitOther, "", "memoryctl: the store is damaged (DATA_LOSS, STORE_CORRUPT)\n"},
 		},

@@ -60,8 +60,10 @@ func TestUsage(t *testing.T) {
 		{"tool x", "", `unknown command "x" for "memoryctl tool"`},
 		{"tool --session " + strings.Repeat("x", 129), "", `--session has more than 128 bytes`},
 		{"namespace set x", "", `no setting given`},
-		{"namespace set x --create-on-existing=maybe", "",
-			`--create-on-existing "maybe": want error, overwrite or default`},
+		{
+			"namespace set x --create-on-existing=maybe", "",
+			`--create-on-existing "maybe": want error, overwrite or default`,
+		},
 		{"namespace set x --view-max-chars=-1", "", `--view-max-chars "-1": want a whole number or default`},
 		{"namespace set x --max-file-bytes=1MiB", "", `--max-file-bytes "1MiB": want a whole number or default`},
 		{"namespace set x --max-file-bytes ''", "", `--max-file-bytes "": want a whole number or default`},

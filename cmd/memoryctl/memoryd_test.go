@@ -30,22 +30,36 @@ func TestWithMemoryd(t *testing.T) {
 	}{
 		{[]string{"view", "/memories"}, "", outcome{exitOK, "Here're the files and directories up to 2 levels deep in " +
 			"/memories, excluding hidden items and node_modules:\n0B\t/memories\n", ""}},
-		{[]string{"create", "/memories/notes.md"}, "one\ntwo\nthree", outcome{exitOK,
-			"File created successfully at: /memories/notes.md\n", ""}},
-		{[]string{"create", "/memories/notes.md", "again"}, "", outcome{exitErrorResult, "",
-			"Error: File /memories/notes.md already exists\n"}},
-		{[]string{"view", "/memories/notes.md", "--range", "2:"}, "", outcome{exitOK,
-			"Here's the content of /memories/notes.md with line numbers:\n     2\ttwo\n     3\tthree\n", ""}},
-		{[]string{"str-replace", "/memories/notes.md", "two", "2"}, "", outcome{exitOK,
+		{[]string{"create", "/memories/notes.md"}, "one\ntwo\nthree", outcome{
+			exitOK,
+			"File created successfully at: /memories/notes.md\n", "",
+		}},
+		{[]string{"create", "/memories/notes.md", "again"}, "", outcome{
+			exitErrorResult, "",
+			"Error: File /memories/notes.md already exists\n",
+		}},
+		{[]string{"view", "/memories/notes.md", "--range", "2:"}, "", outcome{
+			exitOK,
+			"Here's the content of /memories/notes.md with line numbers:\n     2\ttwo\n     3\tthree\n", "",
+		}},
+		{[]string{"str-replace", "/memories/notes.md", "two", "2"}, "", outcome{
+			exitOK,
 			"The memory file has been edited. Here is the snippet showing the change (with line numbers):\n" +
-				"     1\tone\n     2\t2\n     3\tthree\n", ""}},
-		{[]string{"insert", "/memories/notes.md", "0", "-"}, "# Notes\n", outcome{exitOK,
-			"The file /memories/notes.md has been edited.\n", ""}},
+				"     1\tone\n     2\t2\n     3\tthree\n", "",
+		}},
+		{[]string{"insert", "/memories/notes.md", "0", "-"}, "# Notes\n", outcome{
+			exitOK,
+			"The file /memories/notes.md has been edited.\n", "",
+		}},
 		{[]string{"get", "/memories/notes.md"}, "", outcome{exitOK, "# Notes\none\n2\nthree", ""}},
-		{[]string{"put", "/memories/.hidden/logo.png"}, png, outcome{exitOK,
-			"File created successfully at: /memories/.hidden/logo.png\n", ""}},
-		{[]string{"view", "/memories/.hidden/logo.png"}, "", outcome{exitOK,
-			"Image: image/png, 8 bytes. To save it: memoryctl get PATH > FILE\n", ""}},
+		{[]string{"put", "/memories/.hidden/logo.png"}, png, outcome{
+			exitOK,
+			"File created successfully at: /memories/.hidden/logo.png\n", "",
+		}},
+		{[]string{"view", "/memories/.hidden/logo.png"}, "", outcome{
+			exitOK,
+			"Image: image/png, 8 bytes. To save it: memoryctl get PATH > FILE\n", "",
+		}},
 		{[]string{"get", "/memories/.hidden/logo.png"}, "", outcome{exitOK, png, ""}},
 		{[]string{"tree"}, "", outcome{exitOK, `    SIZE  MODIFIED              NAME
      27B                        /memories
@@ -55,16 +69,24 @@ func TestWithMemoryd(t *testing.T) {
 
 1 directory, 2 files
 `, ""}},
-		{[]string{"tree", "/memories/none"}, "", outcome{exitErrorResult, "",
-			"The path /memories/none does not exist. Please provide a valid path.\n"}},
-		{[]string{"mv", "/memories/.hidden", "/memories/shown"}, "", outcome{exitOK,
-			"Successfully renamed /memories/.hidden to /memories/shown\n", ""}},
-		{[]string{"view", "notes.md"}, "", outcome{exitErrorResult, "",
-			"Error: Path must start with /memories, got: notes.md\n"}},
+		{[]string{"tree", "/memories/none"}, "", outcome{
+			exitErrorResult, "",
+			"The path /memories/none does not exist. Please provide a valid path.\n",
+		}},
+		{[]string{"mv", "/memories/.hidden", "/memories/shown"}, "", outcome{
+			exitOK,
+			"Successfully renamed /memories/.hidden to /memories/shown\n", "",
+		}},
+		{[]string{"view", "notes.md"}, "", outcome{
+			exitErrorResult, "",
+			"Error: Path must start with /memories, got: notes.md\n",
+		}},
 		{[]string{"namespace", "list"}, "", outcome{exitOK, `NAME     FILES  SIZE  REVISION  CREATED
 default  2      27B   5         TIME
 `, ""}},
-		{[]string{"namespace", "set", "default", "--create-on-existing=overwrite", "--view-max-chars=100"}, "",
+		{
+			[]string{"namespace", "set", "default", "--create-on-existing=overwrite", "--view-max-chars=100"},
+			"",
 			outcome{exitOK, `Name:      default
 Files:     2
 Size:      27B
@@ -75,9 +97,12 @@ SETTING             VALUE      SET BY
 create-on-existing  overwrite  namespace
 view-max-chars      100        namespace
 max-file-bytes      1048576    service
-`, ""}},
-		{[]string{"create", "/memories/notes.md", "again"}, "", outcome{exitOK,
-			"File created successfully at: /memories/notes.md\n", ""}},
+`, ""},
+		},
+		{[]string{"create", "/memories/notes.md", "again"}, "", outcome{
+			exitOK,
+			"File created successfully at: /memories/notes.md\n", "",
+		}},
 		{[]string{"namespace", "set", "default", "--create-on-existing=default"}, "", outcome{exitOK, `Name:      default
 Files:     2
 Size:      13B
@@ -89,14 +114,17 @@ create-on-existing  error    service
 view-max-chars      100      namespace
 max-file-bytes      1048576  service
 `, ""}},
-		{[]string{"tool"}, `{"command":"delete","path":"/memories/shown"}` + "\n" +
-			`{"type":"tool_use","id":"toolu_1","input":{"command":"view"}}` + "\nnot JSON\n",
+		{
+			[]string{"tool"},
+			`{"command":"delete","path":"/memories/shown"}` + "\n" +
+				`{"type":"tool_use","id":"toolu_1","input":{"command":"view"}}` + "\nnot JSON\n",
 			outcome{exitOK, `{"type":"tool_result","tool_use_id":"","content":"Successfully deleted /memories/shown",` +
 				`"is_error":false}
 {"type":"tool_result","tool_use_id":"toolu_1","content":"Error: Missing required parameter: path","is_error":true}
 {"type":"tool_result","tool_use_id":"","content":"Error: The input must be a JSON object with a command: ` +
 				`view, create, str_replace, insert, delete or rename","is_error":true}
-`, ""}},
+`, ""},
+		},
 		{[]string{"rm", "/memories/notes.md"}, "", outcome{exitOK, "Successfully deleted /memories/notes.md\n", ""}},
 		{[]string{"namespace", "delete", "default", "--yes"}, "", outcome{exitOK, "Deleted namespace default\n", ""}},
 	}

@@ -201,16 +201,21 @@ func TestNamespaceDelete(t *testing.T) {
 		wantReqs []proto.Message
 	}{
 		{
-			"yes", false, "", []string{"--yes"},
-			outcome{exitOK, "Deleted namespace acme/user-42\n", ""}, []proto.Message{remove},
+			"yes", false, "",
+			[]string{"--yes"},
+			outcome{exitOK, "Deleted namespace acme/user-42\n", ""},
+			[]proto.Message{remove},
 		},
 		{
-			"yes, json", true, "", []string{"--yes", "-o", "json"},
-			outcome{exitOK, "{}\n", ""}, []proto.Message{remove},
+			"yes, json", true, "",
+			[]string{"--yes", "-o", "json"},
+			outcome{exitOK, "{}\n", ""},
+			[]proto.Message{remove},
 		},
 		{
 			"name typed", true, "acme/user-42\n", nil,
-			outcome{exitOK, "Deleted namespace acme/user-42\n", question}, []proto.Message{get, remove},
+			outcome{exitOK, "Deleted namespace acme/user-42\n", question},
+			[]proto.Message{get, remove},
 		},
 		{"y typed", true, "y\n", nil, outcome{exitUsage, "", question + refusal}, []proto.Message{get}},
 		{"nothing typed", true, "", nil, outcome{exitUsage, "", question + refusal}, []proto.Message{get}},

@@ -61,7 +61,8 @@ func answerLines(ctx context.Context, h *client.Handler, in io.Reader, out io.Wr
 	lines := bufio.NewReader(in)
 	for {
 		line, err := lines.ReadBytes('\n')
-		if err != nil && !errors.Is(err, io.EOF) {
+		ended := errors.Is(err, io.EOF)
+		if err != nil && !ended {
 			return fmt.Errorf("read standard input: %w", err) // what was read is not the whole line
 		}
 		if line = bytes.Trim(line, " \t\r\n"); len(line) > 0 {
@@ -69,7 +70,7 @@ func answerLines(ctx context.Context, h *client.Handler, in io.Reader, out io.Wr
 				return fmt.Errorf("write standard output: %w", err)
 			}
 		}
-		if err != nil {
+		if ended {
 			return nil
 		}
 	}

@@ -107,13 +107,16 @@ func TestTree_Directory(t *testing.T) {
 
 0 directories, 0 files
 `},
-		{"spelled in another way", "/memories//./a/", []*memoryv1.Entry{fileEntry("/memories/a/b", 1)},
+		{
+			"spelled in another way", "/memories//./a/",
+			[]*memoryv1.Entry{fileEntry("/memories/a/b", 1)},
 			`    SIZE  MODIFIED              NAME
       1B                        /memories/a
       1B  2026-03-04T12:00:00Z  └── b
 
 0 directories, 1 file
-`},
+`,
+		},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
