@@ -25,6 +25,7 @@ type Handler struct {
 	client    *Client
 	namespace string
 	session   string
+	onError   func(error)
 }
 
 // HandlerOption is an option of Client.Handler.
@@ -35,9 +36,15 @@ func WithSession(session string) HandlerOption {
 	return func(h *Handler) { h.session = validUTF8(session) }
 }
 
+// WithErrorFunc gives the error of every call that failed to a function, for the log: the model is told only that there
+// is a problem. It may be called by several goroutines at once.
+func WithErrorFunc(fn func(err error)) HandlerOption {
+	return func(h *Handler) { h.onError = fn }
+}
+
 // Handler returns a handler of the memory tool for a namespace; empty is DefaultNamespace.
 func (c *Client) Handler(namespace string, opts ...HandlerOption) *Handler {
-	h := &Handler{client: c, namespace: namespace}
+	h := &Handler{client: c, namespace: namespace, onError: func(error) {}}
 	for _, opt := range opts {
 		opt(h)
 	}
@@ -95,6 +102,7 @@ func (h *Handler) execute(ctx context.Context, input []byte, requestID string) (
 		err = status.Error(codes.Internal, "the response has no result") // not memoryd
 	}
 	if err != nil {
+		h.onError(err)
 		return failedResult(status.Convert(err), readInput(input), wasSent())
 	}
 	r := resp.GetResult()

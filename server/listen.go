@@ -23,7 +23,7 @@ func listen(ctx context.Context, a address) (net.Listener, error) {
 	var lc net.ListenConfig
 	listener, err := lc.Listen(ctx, "tcp", net.JoinHostPort(a.host, a.port))
 	if errors.Is(err, syscall.EADDRINUSE) {
-		return nil, fmt.Errorf("listen on %s: the address is in use by another process", a.given)
+		return nil, fmt.Errorf("listen on %s: the address is in use by another process, perhaps by another memoryd", a.given)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("listen on %s: %w", a.given, err)
@@ -35,7 +35,7 @@ func listen(ctx context.Context, a address) (net.Listener, error) {
 // that is gone, and nothing else.
 func listenUnix(ctx context.Context, a address) (net.Listener, error) {
 	if dir := filepath.Dir(a.path); !isDir(dir) {
-		return nil, fmt.Errorf("listen on %s: there is no directory %s", a.given, dir)
+		return nil, fmt.Errorf("listen on %s: there is no directory %s; make it first", a.given, dir)
 	}
 	if err := removeStaleSocket(ctx, a.path); err != nil {
 		return nil, fmt.Errorf("listen on %s: %w", a.given, err)

@@ -111,7 +111,7 @@ func TestListenUnix_File(t *testing.T) {
 func TestListenUnix_NoDirectory(t *testing.T) {
 	dir := filepath.Join(filepath.Dir(socketPath(t)), "none")
 	_, err := listenOn(t, "unix:"+filepath.Join(dir, "m.sock"))
-	if err == nil || !strings.HasSuffix(err.Error(), "there is no directory "+dir) {
+	if err == nil || !strings.HasSuffix(err.Error(), "there is no directory "+dir+"; make it first") {
 		t.Errorf("got %v, want that there is no directory", err)
 	}
 }
@@ -123,7 +123,7 @@ func TestListenTCP_InUse(t *testing.T) {
 	}
 	defer closeListener(t, l)
 	_, err = listenOn(t, l.Addr().String())
-	want := "listen on " + l.Addr().String() + ": the address is in use by another process"
+	want := "listen on " + l.Addr().String() + ": the address is in use by another process, perhaps by another memoryd"
 	if err == nil || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
 	}

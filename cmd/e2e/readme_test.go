@@ -139,6 +139,36 @@ func serve(t *testing.T, args []string) {
 	d.serveArgs(t, args)
 }
 
+// TestReadmePython runs the Python of README.md as a part of a program.
+func TestReadmePython(t *testing.T) {
+	python, err := exec.LookPath("python3")
+	if err != nil {
+		t.Skip("THERE IS NO python3: the Python of README.md is not run.")
+	}
+	d := start(t)
+	program := strings.Join(readBlocks(t, "python"), "") + `
+for i, command in enumerate([
+    {"command": "create", "path": "/memories/f", "file_text": "é\n"},
+    {"command": "view", "path": "/memories/f"},
+]):
+    print(handle({"type": "tool_use", "id": str(i), "name": "memory", "input": command}))
+memory.stdin.close()
+print(memory.wait())
+`
+	cmd := exec.Command(python, "-c", program)
+	cmd.Env = append(os.Environ(), "MEMORYCTL_ADDR="+d.target, "PATH="+bin+":"+os.Getenv("PATH"), "PYTHONIOENCODING=utf-8")
+	out, err := cmd.CombinedOutput()
+	want := `{'type': 'tool_result', 'tool_use_id': '0', 'content': 'File created successfully at: /memories/f', ` +
+		`'is_error': False}
+{'type': 'tool_result', 'tool_use_id': '1', 'content': "Here's the content of /memories/f with line numbers:\n` +
+		`     1\té\n     2\t", 'is_error': False}
+0
+`
+	if string(out) != want || err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
 // TestReadmeGo runs the Go program of README.md.
 func TestReadmeGo(t *testing.T) {
 	d := start(t)

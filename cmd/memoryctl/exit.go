@@ -35,11 +35,13 @@ const exitStatusText = `Exit status of memoryctl:
   4  anything else: memoryd refused or could not serve the call, standard input
      could not be read, standard output was closed, or memoryctl was interrupted
 
-"memoryctl tool" reports what goes wrong with a call in the result of the call.
-Its status is 0 when standard input ends, whatever the results were.
+"memoryctl tool" reports what goes wrong with a call in the result of the call,
+and says on standard error why memoryd did not answer. Its status is 0 when
+standard input ends, whatever the results were.
 
-For 3 and 4 there is one line on standard error. It ends with the gRPC code and
-the reason in brackets where memoryd gave them:
+For 3 and 4 there is one line on standard error, unless it was standard output
+that was closed. The line ends with the gRPC code and the reason in brackets
+where memoryd gave them:
 
   memoryctl: the store is read-only (FAILED_PRECONDITION, STORE_READ_ONLY)
 
@@ -84,20 +86,28 @@ func (c *cli) exitStatus(ctx context.Context, cmd *cobra.Command, err error) int
 	case !fromService:
 		c.complain("%v", err)
 		return exitOther
-	case client.IsUnreachable(err) && st.Code() == codes.DeadlineExceeded:
-		c.complain("memoryd at %s did not answer within %s: try a longer --timeout or another --addr%s",
-			c.addr, c.timeout, c.doubt(st))
-		return exitUnreachable
-	case client.IsUnreachable(err):
-		c.complain("memoryd cannot be reached at %s: start memoryd there, or say where it is with --addr or "+
-			"MEMORYCTL_ADDR (%s)%s", c.addr, st.Message(), c.doubt(st))
-		return exitUnreachable
-	case client.Reason(err) == "":
-		c.complain("%s (%s)%s", st.Message(), codeName(st.Code()), c.doubt(st))
-		return exitOther
 	}
-	c.complain("%s (%s, %s)%s", st.Message(), codeName(st.Code()), client.Reason(err), c.doubt(st))
+	c.complain("%s%s", c.explain(err), c.doubt(st))
+	if client.IsUnreachable(err) {
+		return exitUnreachable
+	}
 	return exitOther
+}
+
+// explain says why a call failed.
+func (c *cli) explain(err error) string {
+	st := status.Convert(err)
+	switch {
+	case client.IsUnreachable(err) && st.Code() == codes.DeadlineExceeded:
+		return fmt.Sprintf("memoryd at %s did not answer within %s: try a longer --timeout or another --addr",
+			c.addr, c.timeout)
+	case client.IsUnreachable(err):
+		return fmt.Sprintf("memoryd cannot be reached at %s: start memoryd there, or say where it is with --addr or "+
+			"MEMORYCTL_ADDR (%s)", c.addr, st.Message())
+	case client.Reason(err) == "":
+		return fmt.Sprintf("%s (%s)", st.Message(), codeName(st.Code()))
+	}
+	return fmt.Sprintf("%s (%s, %s)", st.Message(), codeName(st.Code()), client.Reason(err))
 }
 
 // doubt is the remark on a change of which nobody knows whether it was made.

@@ -74,8 +74,10 @@ its own, called a namespace. Paths are always whole: /memories/notes.md.`,
   memoryctl help exit-status                          what a script has to know`,
 		SilenceErrors:     true,
 		SilenceUsage:      true,
+		Version:           version(),
 		PersistentPreRunE: c.settle,
 	}
+	root.SuggestionsMinimumDistance = 1 // at 2, cobra would suggest rm for ls
 	flags := root.PersistentFlags()
 	flags.StringVar(&c.addr, "addr", client.DefaultTarget,
 		"address of memoryd, `HOST:PORT` or unix:///path (environment: MEMORYCTL_ADDR)")

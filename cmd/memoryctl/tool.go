@@ -48,7 +48,10 @@ The exit status is 0 when standard input ends, whatever the results were.`,
 			}
 			in := c.input(ctx)
 			defer func() { _ = in.Close() }() // never fails
-			return answerLines(ctx, m.Handler(c.namespace, client.WithSession(session)), in, c.stdout)
+			h := m.Handler(c.namespace, client.WithSession(session), client.WithErrorFunc(func(err error) {
+				c.complain("%s", c.explain(err))
+			}))
+			return answerLines(ctx, h, in, c.stdout)
 		}),
 	}
 	cmd.Flags().StringVar(&session, "session", "", "`NAME` of the agent run, for the record: at most 128 bytes")

@@ -106,7 +106,7 @@ func TestTool_Errors(t *testing.T) {
 {"type":"tool_result","tool_use_id":"","content":"Error: The memory service has a problem. ` +
 		`Nothing was changed. Try again later.","is_error":true}
 {"type":"tool_result","tool_use_id":"","content":"fine","is_error":false}
-`, ""}
+`, "memoryctl: the store is busy (UNAVAILABLE, STORE_BUSY)\n"}
 	if diff := cmp.Diff(want, s.run(t, "{}\n{}\n{}\n", "tool")); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
@@ -114,6 +114,10 @@ func TestTool_Errors(t *testing.T) {
 
 func TestTool_Unreachable(t *testing.T) {
 	got := run(t, strings.NewReader("{}\n"), "--addr", "unix://"+t.TempDir()+"/none", "tool")
+	if !strings.HasPrefix(got.Stderr, "memoryctl: memoryd cannot be reached at unix://") {
+		t.Errorf("got %q on standard error", got.Stderr)
+	}
+	got.Stderr = ""
 	want := outcome{exitOK, `{"type":"tool_result","tool_use_id":"","content":"Error: The memory service cannot be ` +
 		`reached right now. Nothing was changed. Try again later.","is_error":true}` + "\n", ""}
 	if diff := cmp.Diff(want, got); diff != "" {

@@ -14,8 +14,9 @@ import (
 
 func (c *cli) treeCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:   "tree [PATH]",
-		Short: "Show everything below a directory, hidden entries and all depths",
+		Use:        "tree [PATH]",
+		SuggestFor: []string{"ls", "dir", "find", "list"},
+		Short:      "Show everything below a directory, hidden entries and all depths",
 		Long: `Tree shows everything below a directory, /memories if none is given: hidden
 entries too, and all depths. Times are in UTC.`,
 		Example: `  memoryctl tree

@@ -14,11 +14,15 @@ func (c *cli) versionCommand() *cobra.Command {
 		Short: "Print what was built",
 		Args:  cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			info, _ := debug.ReadBuildInfo()
-			return c.print(fmt.Sprintf("memoryctl %s %s %s/%s\n",
-				buildVersion(info), runtime.Version(), runtime.GOOS, runtime.GOARCH))
+			return c.print("memoryctl " + version() + "\n")
 		},
 	}
+}
+
+// version says what was built, by what and for what.
+func version() string {
+	info, _ := debug.ReadBuildInfo()
+	return fmt.Sprintf("%s %s %s/%s", buildVersion(info), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }
 
 // buildVersion is the version that was built, and the commit where the build says so. Info may be nil.

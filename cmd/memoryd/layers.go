@@ -49,7 +49,7 @@ func loadSettings(flags *pflag.FlagSet, lookupEnv lookupEnv) (*settings, error) 
 	if path := configFile(flags, env); path != "" {
 		layer, err := fileLayer(path)
 		if err != nil {
-			return nil, fmt.Errorf("read config file %s: %w", path, err)
+			return nil, settingErrorf("read config file %s: %w", path, err)
 		}
 		if err := s.lay(layer, func(*pflag.Flag) string { return "file " + path }); err != nil {
 			return nil, err
@@ -88,7 +88,7 @@ func envLayer(lookupEnv lookupEnv) (*pflag.FlagSet, error) {
 	layer.VisitAll(func(f *pflag.Flag) {
 		value, ok := lookupEnv(envName(f.Name))
 		if ok && err == nil && layer.Set(f.Name, value) != nil {
-			err = fmt.Errorf("%s is %q: it must be %s", envName(f.Name), value, kindOf(f))
+			err = settingErrorf("%s is %q: it must be %s", envName(f.Name), value, kindOf(f))
 		}
 	})
 	return layer, err

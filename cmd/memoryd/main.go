@@ -16,7 +16,7 @@ import (
 const (
 	exitOK    = 0
 	exitError = 1
-	exitUsage = 2
+	exitUsage = 2 // a setting that cannot be used, too: to try again would not help
 )
 
 func main() {
@@ -41,6 +41,10 @@ func run(ctx context.Context, args []string, lookupEnv lookupEnv, stdout, stderr
 		_, _ = fmt.Fprintln(stderr, `Run "memoryd --help" for usage.`)
 		return exitUsage
 	}
+	var setting *settingError
+	if errors.As(err, &setting) {
+		return exitUsage
+	}
 	return exitError
 }
 
@@ -58,3 +62,13 @@ type usageError struct{ error }
 
 // Unwrap returns the error itself.
 func (e *usageError) Unwrap() error { return e.error }
+
+// settingError is an error in a setting, wherever it comes from.
+type settingError struct{ error }
+
+// Unwrap returns the error itself.
+func (e *settingError) Unwrap() error { return e.error }
+
+func settingErrorf(format string, args ...any) error {
+	return &settingError{fmt.Errorf(format, args...)}
+}

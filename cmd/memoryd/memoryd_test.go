@@ -165,107 +165,107 @@ func TestErrors(t *testing.T) {
 			want: `invalid argument "soon" for "--call-timeout" flag: time: invalid duration "soon"` + "\n" + hint,
 		},
 		{
-			name: "type in the environment", vars: map[string]string{"MEMORYD_VIEW_MAX_CHARS": "many"}, status: 1,
+			name: "type in the environment", vars: map[string]string{"MEMORYD_VIEW_MAX_CHARS": "many"}, status: 2,
 			want: `MEMORYD_VIEW_MAX_CHARS is "many": it must be a whole number` + "\n",
 		},
 		{
-			name: "bool in the environment", vars: map[string]string{"MEMORYD_INSECURE": "maybe"}, status: 1,
+			name: "bool in the environment", vars: map[string]string{"MEMORYD_INSECURE": "maybe"}, status: 2,
 			want: `MEMORYD_INSECURE is "maybe": it must be true or false` + "\n",
 		},
 		{
-			name: "no file", args: []string{"--config=none.yaml"}, status: 1,
+			name: "no file", args: []string{"--config=none.yaml"}, status: 2,
 			want: "read config file none.yaml: open none.yaml: no such file or directory\n",
 		},
 		{
-			name: "unknown key", file: "lisen: x\n", status: 1,
+			name: "unknown key", file: "lisen: x\n", status: 2,
 			want: `read config file FILE: unknown key "lisen"; the keys are ` + fileKeys + "\n",
 		},
 		{
-			name: "nested key", file: "log: {level: debug}\n", status: 1,
+			name: "nested key", file: "log: {level: debug}\n", status: 2,
 			want: `read config file FILE: unknown key "log.level"; the keys are ` + fileKeys + "\n",
 		},
 		{
-			name: "config in the config", file: "config: other.yaml\n", status: 1,
+			name: "config in the config", file: "config: other.yaml\n", status: 2,
 			want: `read config file FILE: unknown key "config"; the keys are ` + fileKeys + "\n",
 		},
 		{
-			name: "number for text", file: "data: 5\n", status: 1,
+			name: "number for text", file: "data: 5\n", status: 2,
 			want: `read config file FILE: key "data" is 5: it must be a text` + "\n",
 		},
 		{
-			name: "text for number", file: "view-max-chars: '5'\n", status: 1,
+			name: "text for number", file: "view-max-chars: '5'\n", status: 2,
 			want: `read config file FILE: key "view-max-chars" is 5: it must be a whole number` + "\n",
 		},
 		{
-			name: "fraction", file: "view-max-chars: 5.5\n", status: 1,
+			name: "fraction", file: "view-max-chars: 5.5\n", status: 2,
 			want: `read config file FILE: key "view-max-chars" is 5.5: it must be a whole number` + "\n",
 		},
 		{
-			name: "text for bool", file: "insecure: 'yes'\n", status: 1,
+			name: "text for bool", file: "insecure: 'yes'\n", status: 2,
 			want: `read config file FILE: key "insecure" is yes: it must be true or false` + "\n",
 		},
 		{
-			name: "number for duration", file: "call-timeout: 10\n", status: 1,
+			name: "number for duration", file: "call-timeout: 10\n", status: 2,
 			want: `read config file FILE: key "call-timeout" is 10: it must be a duration, such as 10s or 1m30s` + "\n",
 		},
 		{
-			name: "list of numbers", file: "listen: [1]\n", status: 1,
+			name: "list of numbers", file: "listen: [1]\n", status: 2,
 			want: `read config file FILE: key "listen" is [1]: it must be a text, or a list of texts` + "\n",
 		},
 		{
-			name: "nothing", file: "data:\n", status: 1,
+			name: "nothing", file: "data:\n", status: 2,
 			want: `read config file FILE: key "data" is <nil>: it must be a text` + "\n",
 		},
 		{
-			name: "no mapping", file: "- a\n", status: 1,
+			name: "no mapping", file: "- a\n", status: 2,
 			want: "read config file FILE: yaml: unmarshal errors:; line 1: " +
 				"cannot unmarshal !!seq into map[string]interface {}\n",
 		},
 		{
-			name: "address", vars: map[string]string{"MEMORYD_LISTEN": "localhost"}, status: 1,
+			name: "address", vars: map[string]string{"MEMORYD_LISTEN": "localhost"}, status: 2,
 			want: "--listen is localhost (env MEMORYD_LISTEN): " +
 				"it must be host:port, unix:///absolute/path or unix:relative/path\n",
 		},
 		{
-			name: "remote address", args: []string{"--listen=0.0.0.0:0"}, status: 1,
+			name: "remote address", args: []string{"--listen=0.0.0.0:0"}, status: 2,
 			want: "--listen is 0.0.0.0:0 (flag): other machines can reach it, and calls are neither encrypted nor " +
 				"authenticated; use 127.0.0.1 or a unix socket, or allow it with --insecure\n",
 		},
 		{
-			name: "no address", args: []string{"--listen="}, status: 1,
+			name: "no address", args: []string{"--listen="}, status: 2,
 			want: `--listen is "" (flag): it must be at least one address` + "\n",
 		},
-		{name: "no data", args: []string{"--data="}, status: 1, want: `--data is "" (flag): it must be a directory` + "\n"},
+		{name: "no data", args: []string{"--data="}, status: 2, want: `--data is "" (flag): it must be a directory` + "\n"},
 		{
-			name: "no time", file: "call-timeout: 0s\n", status: 1,
+			name: "no time", file: "call-timeout: 0s\n", status: 2,
 			want: "--call-timeout is 0s (file FILE): it must be longer than 0s\n",
 		},
 		{
-			name: "negative time", args: []string{"--shutdown-timeout=-1s"}, status: 1,
+			name: "negative time", args: []string{"--shutdown-timeout=-1s"}, status: 2,
 			want: "--shutdown-timeout is -1s (flag): it must be longer than 0s\n",
 		},
 		{
-			name: "no calls", args: []string{"--max-concurrent-calls=0"}, status: 1,
+			name: "no calls", args: []string{"--max-concurrent-calls=0"}, status: 2,
 			want: "--max-concurrent-calls is 0 (flag): it must be 1 or more\n",
 		},
 		{
-			name: "create", args: []string{"--create-on-existing=append"}, status: 1,
+			name: "create", args: []string{"--create-on-existing=append"}, status: 2,
 			want: "--create-on-existing is append (flag): it must be error or overwrite\n",
 		},
 		{
-			name: "view", args: []string{"--view-max-chars=-1"}, status: 1,
+			name: "view", args: []string{"--view-max-chars=-1"}, status: 2,
 			want: "--view-max-chars is -1 (flag): it must be 0 (no limit) or more\n",
 		},
 		{
-			name: "file size", args: []string{"--max-file-bytes=8388609"}, status: 1,
+			name: "file size", args: []string{"--max-file-bytes=8388609"}, status: 2,
 			want: "--max-file-bytes is 8388609 (flag): it must be 1 to 8388608\n",
 		},
 		{
-			name: "log level", args: []string{"--log-level=loud"}, status: 1,
+			name: "log level", args: []string{"--log-level=loud"}, status: 2,
 			want: "--log-level is loud (flag): it must be debug, info, warn or error\n",
 		},
 		{
-			name: "log format", args: []string{"--log-format=xml"}, status: 1,
+			name: "log format", args: []string{"--log-format=xml"}, status: 2,
 			want: "--log-format is xml (flag): it must be text or json\n",
 		},
 	}
@@ -292,7 +292,7 @@ func TestConfig_PrintsAndComplains(t *testing.T) {
 		t.Errorf("the settings are not printed: %q", got.Stdout)
 	}
 	got.Stdout = ""
-	wantOutcome(t, got, outcome{Status: 1, Stderr: "memoryd: --log-format is xml (flag): it must be text or json\n"})
+	wantOutcome(t, got, outcome{Status: 2, Stderr: "memoryd: --log-format is xml (flag): it must be text or json\n"})
 }
 
 func TestVersion(t *testing.T) {

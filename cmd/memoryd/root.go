@@ -20,6 +20,7 @@ directory of its own.
 Every flag has an environment variable, such as MEMORYD_VIEW_MAX_CHARS for --view-max-chars, and a key in the file that
 --config names, such as view-max-chars. A flag wins over the environment, and that over the file.`,
 		Args:          noArgs,
+		Version:       version(),
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -122,7 +122,7 @@ func (s *settings) explain(err error) error {
 
 // invalid is the error of a setting whose value cannot be used.
 func (s *settings) invalid(key, want string) error {
-	return fmt.Errorf("--%s is %s (%s): %s", key, s.show(key), s.sources[key], want)
+	return settingErrorf("--%s is %s (%s): %s", key, s.show(key), s.sources[key], want)
 }
 
 // logger makes the logger that the settings ask for.

@@ -16,11 +16,15 @@ func newVersionCommand() *cobra.Command {
 		Short: "Print what was built",
 		Args:  noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			_, err := fmt.Fprintf(cmd.OutOrStdout(), "memoryd %s%s %s %s/%s\n",
-				server.Version(), revision(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+			_, err := fmt.Fprintf(cmd.OutOrStdout(), "memoryd %s\n", version())
 			return err
 		},
 	}
+}
+
+// version says what was built, by what and for what.
+func version() string {
+	return fmt.Sprintf("%s%s %s %s/%s", server.Version(), revision(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }
 
 // revision is the commit that was built, "" where the build does not say.

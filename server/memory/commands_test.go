@@ -237,6 +237,16 @@ func FuzzExecute(f *testing.F) {
 	})
 }
 
+// TestListFile checks that a listing of a file is not an empty directory.
+func TestListFile(t *testing.T) {
+	m := newMemory(t, memory.Settings{})
+	must(t, m, memory.Create{Path: "/memories/f", FileText: "x"})
+	result, more, err := m.List(t.Context(), namespace, "/memories/f", "", 10)
+	if err != nil || more || len(result.Entries) != 1 || result.Entries[0] != *result.Entry {
+		t.Errorf("got %+v, %t, %v", result, more, err)
+	}
+}
+
 func TestModifiedTime(t *testing.T) {
 	now := testTime
 	m := newMemoryAt(t, memory.Settings{}, func() time.Time { return now })

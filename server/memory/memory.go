@@ -231,8 +231,9 @@ func (m *Memory) Read(ctx context.Context, namespace, path string) (result Resul
 }
 
 // List lists at most limit entries below a directory: shallow ones first, those of one depth in the byte order of
-// their paths. after is the path of the last entry of the page before, "" on the first page. The result has the
-// directory as its entry, no content, and the texts of view on failure. more tells whether there are entries left.
+// their paths; of a file, the file itself. after is the path of the last entry of the page before, "" on the first
+// page. The result has what was listed as its entry, no content, and the texts of view on failure. more tells whether
+// there are entries left.
 func (m *Memory) List(ctx context.Context, namespace, path, after string, limit int) (
 	result Result, more bool, err error,
 ) {
@@ -255,6 +256,7 @@ func (m *Memory) List(ctx context.Context, namespace, path, after string, limit 
 		result = t.done("", p, n)
 		result.Content = nil
 		if !n.dir {
+			result.Entries = []Entry{*result.Entry}
 			return nil
 		}
 		var err error

@@ -456,7 +456,7 @@ type ListRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The namespace; see ViewRequest.namespace. Required.
 	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
-	// The directory. Required.
+	// The directory or file. Required.
 	Path string `protobuf:"bytes,2,opt,name=path,proto3" json:"path,omitempty"`
 	// The most entries to return. 0 is 1,000, which is also the most.
 	PageSize int32 `protobuf:"varint,3,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`

@@ -36,7 +36,7 @@ type FileServiceClient interface {
 	Put(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[PutRequest, PutResponse], error)
 	// Get reads the bytes of a file as they were at one moment.
 	Get(ctx context.Context, in *GetRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[GetResponse], error)
-	// List lists every entry below a directory, hidden ones and all depths, page by page.
+	// List lists every entry below a directory, hidden ones and all depths, page by page. Of a file it lists the file.
 	List(ctx context.Context, in *ListRequest, opts ...grpc.CallOption) (*ListResponse, error)
 }
 
@@ -102,7 +102,7 @@ type FileServiceServer interface {
 	Put(grpc.ClientStreamingServer[PutRequest, PutResponse]) error
 	// Get reads the bytes of a file as they were at one moment.
 	Get(*GetRequest, grpc.ServerStreamingServer[GetResponse]) error
-	// List lists every entry below a directory, hidden ones and all depths, page by page.
+	// List lists every entry below a directory, hidden ones and all depths, page by page. Of a file it lists the file.
 	List(context.Context, *ListRequest) (*ListResponse, error)
 	mustEmbedUnimplementedFileServiceServer()
 }
