@@ -672,6 +672,186 @@ func (*DeleteNamespaceResponse) Descriptor() ([]byte, []int) {
 	return file_memoryd_v1_admin_proto_rawDescGZIP(), []int{9}
 }
 
+// BackupRequest is the request of Backup.
+type BackupRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The most bytes to send in a second; 0 is no limit.
+	MaxBytesPerSecond int64 `protobuf:"varint,1,opt,name=max_bytes_per_second,json=maxBytesPerSecond,proto3" json:"max_bytes_per_second,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
+}
+
+func (x *BackupRequest) Reset() {
+	*x = BackupRequest{}
+	mi := &file_memoryd_v1_admin_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BackupRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BackupRequest) ProtoMessage() {}
+
+func (x *BackupRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_memoryd_v1_admin_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BackupRequest.ProtoReflect.Descriptor instead.
+func (*BackupRequest) Descriptor() ([]byte, []int) {
+	return file_memoryd_v1_admin_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *BackupRequest) GetMaxBytesPerSecond() int64 {
+	if x != nil {
+		return x.MaxBytesPerSecond
+	}
+	return 0
+}
+
+// BackupResponse is one message of the stream of Backup: the header first, then the chunks in order.
+type BackupResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What the message holds.
+	//
+	// Types that are valid to be assigned to Part:
+	//
+	//	*BackupResponse_Header
+	//	*BackupResponse_Chunk
+	Part          isBackupResponse_Part `protobuf_oneof:"part"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BackupResponse) Reset() {
+	*x = BackupResponse{}
+	mi := &file_memoryd_v1_admin_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BackupResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BackupResponse) ProtoMessage() {}
+
+func (x *BackupResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_memoryd_v1_admin_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BackupResponse.ProtoReflect.Descriptor instead.
+func (*BackupResponse) Descriptor() ([]byte, []int) {
+	return file_memoryd_v1_admin_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *BackupResponse) GetPart() isBackupResponse_Part {
+	if x != nil {
+		return x.Part
+	}
+	return nil
+}
+
+func (x *BackupResponse) GetHeader() *BackupHeader {
+	if x != nil {
+		if x, ok := x.Part.(*BackupResponse_Header); ok {
+			return x.Header
+		}
+	}
+	return nil
+}
+
+func (x *BackupResponse) GetChunk() []byte {
+	if x != nil {
+		if x, ok := x.Part.(*BackupResponse_Chunk); ok {
+			return x.Chunk
+		}
+	}
+	return nil
+}
+
+type isBackupResponse_Part interface {
+	isBackupResponse_Part()
+}
+
+type BackupResponse_Header struct {
+	// What comes. The first message, and only the first.
+	Header *BackupHeader `protobuf:"bytes,1,opt,name=header,proto3,oneof"`
+}
+
+type BackupResponse_Chunk struct {
+	// The next bytes of the file. Its last 32 bytes are the SHA-256 of those before, so that a file that was cut off or
+	// changed is not taken for a backup.
+	Chunk []byte `protobuf:"bytes,2,opt,name=chunk,proto3,oneof"`
+}
+
+func (*BackupResponse_Header) isBackupResponse_Part() {}
+
+func (*BackupResponse_Chunk) isBackupResponse_Part() {}
+
+// BackupHeader says what Backup sends.
+type BackupHeader struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The bytes of all chunks.
+	SizeBytes     int64 `protobuf:"varint,1,opt,name=size_bytes,json=sizeBytes,proto3" json:"size_bytes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BackupHeader) Reset() {
+	*x = BackupHeader{}
+	mi := &file_memoryd_v1_admin_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BackupHeader) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BackupHeader) ProtoMessage() {}
+
+func (x *BackupHeader) ProtoReflect() protoreflect.Message {
+	mi := &file_memoryd_v1_admin_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BackupHeader.ProtoReflect.Descriptor instead.
+func (*BackupHeader) Descriptor() ([]byte, []int) {
+	return file_memoryd_v1_admin_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *BackupHeader) GetSizeBytes() int64 {
+	if x != nil {
+		return x.SizeBytes
+	}
+	return 0
+}
+
 var File_memoryd_v1_admin_proto protoreflect.FileDescriptor
 
 const file_memoryd_v1_admin_proto_rawDesc = "" +
@@ -723,16 +903,26 @@ const file_memoryd_v1_admin_proto_rawDesc = "" +
 	"\n" +
 	"request_id\x18\x02 \x01(\tR\trequestId\x12\x18\n" +
 	"\asession\x18\x03 \x01(\tR\asession\"\x19\n" +
-	"\x17DeleteNamespaceResponse*v\n" +
+	"\x17DeleteNamespaceResponse\"@\n" +
+	"\rBackupRequest\x12/\n" +
+	"\x14max_bytes_per_second\x18\x01 \x01(\x03R\x11maxBytesPerSecond\"d\n" +
+	"\x0eBackupResponse\x122\n" +
+	"\x06header\x18\x01 \x01(\v2\x18.memoryd.v1.BackupHeaderH\x00R\x06header\x12\x16\n" +
+	"\x05chunk\x18\x02 \x01(\fH\x00R\x05chunkB\x06\n" +
+	"\x04part\"-\n" +
+	"\fBackupHeader\x12\x1d\n" +
+	"\n" +
+	"size_bytes\x18\x01 \x01(\x03R\tsizeBytes*v\n" +
 	"\x10CreateOnExisting\x12\"\n" +
 	"\x1eCREATE_ON_EXISTING_UNSPECIFIED\x10\x00\x12\x1c\n" +
 	"\x18CREATE_ON_EXISTING_ERROR\x10\x01\x12 \n" +
-	"\x1cCREATE_ON_EXISTING_OVERWRITE\x10\x022\xf2\x02\n" +
+	"\x1cCREATE_ON_EXISTING_OVERWRITE\x10\x022\xb5\x03\n" +
 	"\fAdminService\x12Q\n" +
 	"\fGetNamespace\x12\x1f.memoryd.v1.GetNamespaceRequest\x1a .memoryd.v1.GetNamespaceResponse\x12Z\n" +
 	"\x0fUpdateNamespace\x12\".memoryd.v1.UpdateNamespaceRequest\x1a#.memoryd.v1.UpdateNamespaceResponse\x12W\n" +
 	"\x0eListNamespaces\x12!.memoryd.v1.ListNamespacesRequest\x1a\".memoryd.v1.ListNamespacesResponse\x12Z\n" +
-	"\x0fDeleteNamespace\x12\".memoryd.v1.DeleteNamespaceRequest\x1a#.memoryd.v1.DeleteNamespaceResponseB\xa0\x01\n" +
+	"\x0fDeleteNamespace\x12\".memoryd.v1.DeleteNamespaceRequest\x1a#.memoryd.v1.DeleteNamespaceResponse\x12A\n" +
+	"\x06Backup\x12\x19.memoryd.v1.BackupRequest\x1a\x1a.memoryd.v1.BackupResponse0\x01B\xa0\x01\n" +
 	"\x0ecom.memoryd.v1B\n" +
 	"AdminProtoP\x01Z9github.com/seed-7f2870e1/memoryd/gen/memoryd/v1;memorydv1\xa2\x02\x03MXX\xaa\x02\n" +
 	"Memoryd.V1\xca\x02\n" +
@@ -751,7 +941,7 @@ func file_memoryd_v1_admin_proto_rawDescGZIP() []byte {
 }
 
 var file_memoryd_v1_admin_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_memoryd_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
+var file_memoryd_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
 var file_memoryd_v1_admin_proto_goTypes = []any{
 	(CreateOnExisting)(0),           // 0: memoryd.v1.CreateOnExisting
 	(*Namespace)(nil),               // 1: memoryd.v1.Namespace
@@ -764,32 +954,38 @@ var file_memoryd_v1_admin_proto_goTypes = []any{
 	(*ListNamespacesResponse)(nil),  // 8: memoryd.v1.ListNamespacesResponse
 	(*DeleteNamespaceRequest)(nil),  // 9: memoryd.v1.DeleteNamespaceRequest
 	(*DeleteNamespaceResponse)(nil), // 10: memoryd.v1.DeleteNamespaceResponse
-	(*timestamppb.Timestamp)(nil),   // 11: google.protobuf.Timestamp
-	(*fieldmaskpb.FieldMask)(nil),   // 12: google.protobuf.FieldMask
+	(*BackupRequest)(nil),           // 11: memoryd.v1.BackupRequest
+	(*BackupResponse)(nil),          // 12: memoryd.v1.BackupResponse
+	(*BackupHeader)(nil),            // 13: memoryd.v1.BackupHeader
+	(*timestamppb.Timestamp)(nil),   // 14: google.protobuf.Timestamp
+	(*fieldmaskpb.FieldMask)(nil),   // 15: google.protobuf.FieldMask
 }
 var file_memoryd_v1_admin_proto_depIdxs = []int32{
 	2,  // 0: memoryd.v1.Namespace.settings:type_name -> memoryd.v1.NamespaceSettings
 	2,  // 1: memoryd.v1.Namespace.effective_settings:type_name -> memoryd.v1.NamespaceSettings
-	11, // 2: memoryd.v1.Namespace.created_time:type_name -> google.protobuf.Timestamp
+	14, // 2: memoryd.v1.Namespace.created_time:type_name -> google.protobuf.Timestamp
 	0,  // 3: memoryd.v1.NamespaceSettings.create_on_existing:type_name -> memoryd.v1.CreateOnExisting
 	1,  // 4: memoryd.v1.GetNamespaceResponse.namespace:type_name -> memoryd.v1.Namespace
 	2,  // 5: memoryd.v1.UpdateNamespaceRequest.settings:type_name -> memoryd.v1.NamespaceSettings
-	12, // 6: memoryd.v1.UpdateNamespaceRequest.update_mask:type_name -> google.protobuf.FieldMask
+	15, // 6: memoryd.v1.UpdateNamespaceRequest.update_mask:type_name -> google.protobuf.FieldMask
 	1,  // 7: memoryd.v1.UpdateNamespaceResponse.namespace:type_name -> memoryd.v1.Namespace
 	1,  // 8: memoryd.v1.ListNamespacesResponse.namespaces:type_name -> memoryd.v1.Namespace
-	3,  // 9: memoryd.v1.AdminService.GetNamespace:input_type -> memoryd.v1.GetNamespaceRequest
-	5,  // 10: memoryd.v1.AdminService.UpdateNamespace:input_type -> memoryd.v1.UpdateNamespaceRequest
-	7,  // 11: memoryd.v1.AdminService.ListNamespaces:input_type -> memoryd.v1.ListNamespacesRequest
-	9,  // 12: memoryd.v1.AdminService.DeleteNamespace:input_type -> memoryd.v1.DeleteNamespaceRequest
-	4,  // 13: memoryd.v1.AdminService.GetNamespace:output_type -> memoryd.v1.GetNamespaceResponse
-	6,  // 14: memoryd.v1.AdminService.UpdateNamespace:output_type -> memoryd.v1.UpdateNamespaceResponse
-	8,  // 15: memoryd.v1.AdminService.ListNamespaces:output_type -> memoryd.v1.ListNamespacesResponse
-	10, // 16: memoryd.v1.AdminService.DeleteNamespace:output_type -> memoryd.v1.DeleteNamespaceResponse
-	13, // [13:17] is the sub-list for method output_type
-	9,  // [9:13] is the sub-list for method input_type
-	9,  // [9:9] is the sub-list for extension type_name
-	9,  // [9:9] is the sub-list for extension extendee
-	0,  // [0:9] is the sub-list for field type_name
+	13, // 9: memoryd.v1.BackupResponse.header:type_name -> memoryd.v1.BackupHeader
+	3,  // 10: memoryd.v1.AdminService.GetNamespace:input_type -> memoryd.v1.GetNamespaceRequest
+	5,  // 11: memoryd.v1.AdminService.UpdateNamespace:input_type -> memoryd.v1.UpdateNamespaceRequest
+	7,  // 12: memoryd.v1.AdminService.ListNamespaces:input_type -> memoryd.v1.ListNamespacesRequest
+	9,  // 13: memoryd.v1.AdminService.DeleteNamespace:input_type -> memoryd.v1.DeleteNamespaceRequest
+	11, // 14: memoryd.v1.AdminService.Backup:input_type -> memoryd.v1.BackupRequest
+	4,  // 15: memoryd.v1.AdminService.GetNamespace:output_type -> memoryd.v1.GetNamespaceResponse
+	6,  // 16: memoryd.v1.AdminService.UpdateNamespace:output_type -> memoryd.v1.UpdateNamespaceResponse
+	8,  // 17: memoryd.v1.AdminService.ListNamespaces:output_type -> memoryd.v1.ListNamespacesResponse
+	10, // 18: memoryd.v1.AdminService.DeleteNamespace:output_type -> memoryd.v1.DeleteNamespaceResponse
+	12, // 19: memoryd.v1.AdminService.Backup:output_type -> memoryd.v1.BackupResponse
+	15, // [15:20] is the sub-list for method output_type
+	10, // [10:15] is the sub-list for method input_type
+	10, // [10:10] is the sub-list for extension type_name
+	10, // [10:10] is the sub-list for extension extendee
+	0,  // [0:10] is the sub-list for field type_name
 }
 
 func init() { file_memoryd_v1_admin_proto_init() }
@@ -798,13 +994,17 @@ func file_memoryd_v1_admin_proto_init() {
 		return
 	}
 	file_memoryd_v1_admin_proto_msgTypes[1].OneofWrappers = []any{}
+	file_memoryd_v1_admin_proto_msgTypes[11].OneofWrappers = []any{
+		(*BackupResponse_Header)(nil),
+		(*BackupResponse_Chunk)(nil),
+	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_memoryd_v1_admin_proto_rawDesc), len(file_memoryd_v1_admin_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   10,
+			NumMessages:   13,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -118,7 +118,11 @@ type PutHeader struct {
 	// See CreateRequest.session.
 	Session string `protobuf:"bytes,3,opt,name=session,proto3" json:"session,omitempty"`
 	// The path of the file. Required.
-	Path          string `protobuf:"bytes,4,opt,name=path,proto3" json:"path,omitempty"`
+	Path string `protobuf:"bytes,4,opt,name=path,proto3" json:"path,omitempty"`
+	// See CreateRequest.if_revision.
+	IfRevision *int64 `protobuf:"varint,5,opt,name=if_revision,json=ifRevision,proto3,oneof" json:"if_revision,omitempty"`
+	// See CreateRequest.if_sha256.
+	IfSha256      *string `protobuf:"bytes,6,opt,name=if_sha256,json=ifSha256,proto3,oneof" json:"if_sha256,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -177,6 +181,20 @@ func (x *PutHeader) GetSession() string {
 func (x *PutHeader) GetPath() string {
 	if x != nil {
 		return x.Path
+	}
+	return ""
+}
+
+func (x *PutHeader) GetIfRevision() int64 {
+	if x != nil && x.IfRevision != nil {
+		return *x.IfRevision
+	}
+	return 0
+}
+
+func (x *PutHeader) GetIfSha256() string {
+	if x != nil && x.IfSha256 != nil {
+		return *x.IfSha256
 	}
 	return ""
 }
@@ -608,13 +626,19 @@ const file_memoryd_v1_file_proto_rawDesc = "" +
 	"PutRequest\x12/\n" +
 	"\x06header\x18\x01 \x01(\v2\x15.memoryd.v1.PutHeaderH\x00R\x06header\x12\x16\n" +
 	"\x05chunk\x18\x02 \x01(\fH\x00R\x05chunkB\x06\n" +
-	"\x04part\"v\n" +
+	"\x04part\"\xdc\x01\n" +
 	"\tPutHeader\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x02 \x01(\tR\trequestId\x12\x18\n" +
 	"\asession\x18\x03 \x01(\tR\asession\x12\x12\n" +
-	"\x04path\x18\x04 \x01(\tR\x04path\"\x82\x01\n" +
+	"\x04path\x18\x04 \x01(\tR\x04path\x12$\n" +
+	"\vif_revision\x18\x05 \x01(\x03H\x00R\n" +
+	"ifRevision\x88\x01\x01\x12 \n" +
+	"\tif_sha256\x18\x06 \x01(\tH\x01R\bifSha256\x88\x01\x01B\x0e\n" +
+	"\f_if_revisionB\f\n" +
+	"\n" +
+	"_if_sha256\"\x82\x01\n" +
 	"\vPutResponse\x12.\n" +
 	"\x06result\x18\x01 \x01(\v2\x16.memoryd.v1.ToolResultR\x06result\x12\x1a\n" +
 	"\brevision\x18\x02 \x01(\x03R\brevision\x12'\n" +
@@ -707,6 +731,7 @@ func file_memoryd_v1_file_proto_init() {
 		(*PutRequest_Header)(nil),
 		(*PutRequest_Chunk)(nil),
 	}
+	file_memoryd_v1_file_proto_msgTypes[1].OneofWrappers = []any{}
 	file_memoryd_v1_file_proto_msgTypes[4].OneofWrappers = []any{
 		(*GetResponse_Header)(nil),
 		(*GetResponse_Chunk)(nil),

@@ -162,6 +162,8 @@ const (
 	Reason_REASON_PRECONDITION_FAILED Reason = 38
 	// The id of the tool call was used for a different command.
 	Reason_REASON_REQUEST_ID_REUSED Reason = 39
+	// Apply got no command or more than it takes, or its commands write more than one transaction may.
+	Reason_REASON_BATCH_TOO_LARGE Reason = 40
 )
 
 // Enum value maps for Reason.
@@ -207,6 +209,7 @@ var (
 		37: "REASON_SECRET_REFUSED",
 		38: "REASON_PRECONDITION_FAILED",
 		39: "REASON_REQUEST_ID_REUSED",
+		40: "REASON_BATCH_TOO_LARGE",
 	}
 	Reason_value = map[string]int32{
 		"REASON_UNSPECIFIED":                  0,
@@ -249,6 +252,7 @@ var (
 		"REASON_SECRET_REFUSED":               37,
 		"REASON_PRECONDITION_FAILED":          38,
 		"REASON_REQUEST_ID_REUSED":            39,
+		"REASON_BATCH_TOO_LARGE":              40,
 	}
 )
 
@@ -476,15 +480,22 @@ type CreateRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The namespace; see ViewRequest.namespace. Required.
 	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
-	// Names this call so that it can be repeated safely: at most 128 bytes, any text that is unique in the namespace.
-	// Empty: the call is not recorded.
+	// Names this call so that it can be repeated safely: at most 128 bytes, any text that is unique in the namespace. A
+	// call that succeeded is recorded for a time, 24 hours unless the server is set up otherwise; the same id again
+	// returns the recorded response and changes nothing. The same id with another command is INVALID_ARGUMENT with the
+	// reason REQUEST_ID_REUSED. Empty: the call is not recorded.
 	RequestId string `protobuf:"bytes,2,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	// The agent run that asks, for the record: at most 128 bytes. Optional.
 	Session string `protobuf:"bytes,3,opt,name=session,proto3" json:"session,omitempty"`
 	// The path of the new file. Required.
 	Path string `protobuf:"bytes,4,opt,name=path,proto3" json:"path,omitempty"`
 	// The text of the file, which may be empty.
-	FileText      string `protobuf:"bytes,5,opt,name=file_text,json=fileText,proto3" json:"file_text,omitempty"`
+	FileText string `protobuf:"bytes,5,opt,name=file_text,json=fileText,proto3" json:"file_text,omitempty"`
+	// The change is made only if this is the revision of the entry, which is 0 where it does not exist. Else the result
+	// is REASON_PRECONDITION_FAILED.
+	IfRevision *int64 `protobuf:"varint,6,opt,name=if_revision,json=ifRevision,proto3,oneof" json:"if_revision,omitempty"`
+	// The change is made only if this is the SHA-256 of the file, in hex. Else the result is REASON_PRECONDITION_FAILED.
+	IfSha256      *string `protobuf:"bytes,7,opt,name=if_sha256,json=ifSha256,proto3,oneof" json:"if_sha256,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -550,6 +561,20 @@ func (x *CreateRequest) GetPath() string {
 func (x *CreateRequest) GetFileText() string {
 	if x != nil {
 		return x.FileText
+	}
+	return ""
+}
+
+func (x *CreateRequest) GetIfRevision() int64 {
+	if x != nil && x.IfRevision != nil {
+		return *x.IfRevision
+	}
+	return 0
+}
+
+func (x *CreateRequest) GetIfSha256() string {
+	if x != nil && x.IfSha256 != nil {
+		return *x.IfSha256
 	}
 	return ""
 }
@@ -632,7 +657,14 @@ type StrReplaceRequest struct {
 	// The text to replace. It must occur exactly once, and may span lines. Required.
 	OldStr string `protobuf:"bytes,5,opt,name=old_str,json=oldStr,proto3" json:"old_str,omitempty"`
 	// The text to put in its place. Empty deletes.
-	NewStr        string `protobuf:"bytes,6,opt,name=new_str,json=newStr,proto3" json:"new_str,omitempty"`
+	NewStr string `protobuf:"bytes,6,opt,name=new_str,json=newStr,proto3" json:"new_str,omitempty"`
+	// See CreateRequest.if_revision.
+	IfRevision *int64 `protobuf:"varint,7,opt,name=if_revision,json=ifRevision,proto3,oneof" json:"if_revision,omitempty"`
+	// See CreateRequest.if_sha256.
+	IfSha256 *string `protobuf:"bytes,8,opt,name=if_sha256,json=ifSha256,proto3,oneof" json:"if_sha256,omitempty"`
+	// The SHA-256, in hex, of the file as the caller has seen it. Where it is another by now, the change is made to the
+	// newer text, and the result has a note that says so.
+	ViewedSha256  *string `protobuf:"bytes,9,opt,name=viewed_sha256,json=viewedSha256,proto3,oneof" json:"viewed_sha256,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -705,6 +737,27 @@ func (x *StrReplaceRequest) GetOldStr() string {
 func (x *StrReplaceRequest) GetNewStr() string {
 	if x != nil {
 		return x.NewStr
+	}
+	return ""
+}
+
+func (x *StrReplaceRequest) GetIfRevision() int64 {
+	if x != nil && x.IfRevision != nil {
+		return *x.IfRevision
+	}
+	return 0
+}
+
+func (x *StrReplaceRequest) GetIfSha256() string {
+	if x != nil && x.IfSha256 != nil {
+		return *x.IfSha256
+	}
+	return ""
+}
+
+func (x *StrReplaceRequest) GetViewedSha256() string {
+	if x != nil && x.ViewedSha256 != nil {
+		return *x.ViewedSha256
 	}
 	return ""
 }
@@ -787,7 +840,11 @@ type InsertRequest struct {
 	// The line after which the text goes in: 0 is the top, the number of lines the end.
 	InsertLine int64 `protobuf:"varint,5,opt,name=insert_line,json=insertLine,proto3" json:"insert_line,omitempty"`
 	// The lines to put in. One final newline is dropped.
-	InsertText    string `protobuf:"bytes,6,opt,name=insert_text,json=insertText,proto3" json:"insert_text,omitempty"`
+	InsertText string `protobuf:"bytes,6,opt,name=insert_text,json=insertText,proto3" json:"insert_text,omitempty"`
+	// See CreateRequest.if_revision.
+	IfRevision *int64 `protobuf:"varint,7,opt,name=if_revision,json=ifRevision,proto3,oneof" json:"if_revision,omitempty"`
+	// See CreateRequest.if_sha256.
+	IfSha256      *string `protobuf:"bytes,8,opt,name=if_sha256,json=ifSha256,proto3,oneof" json:"if_sha256,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -860,6 +917,20 @@ func (x *InsertRequest) GetInsertLine() int64 {
 func (x *InsertRequest) GetInsertText() string {
 	if x != nil {
 		return x.InsertText
+	}
+	return ""
+}
+
+func (x *InsertRequest) GetIfRevision() int64 {
+	if x != nil && x.IfRevision != nil {
+		return *x.IfRevision
+	}
+	return 0
+}
+
+func (x *InsertRequest) GetIfSha256() string {
+	if x != nil && x.IfSha256 != nil {
+		return *x.IfSha256
 	}
 	return ""
 }
@@ -938,7 +1009,11 @@ type DeleteRequest struct {
 	// See CreateRequest.session.
 	Session string `protobuf:"bytes,3,opt,name=session,proto3" json:"session,omitempty"`
 	// The path of the file or directory. Required.
-	Path          string `protobuf:"bytes,4,opt,name=path,proto3" json:"path,omitempty"`
+	Path string `protobuf:"bytes,4,opt,name=path,proto3" json:"path,omitempty"`
+	// See CreateRequest.if_revision.
+	IfRevision *int64 `protobuf:"varint,5,opt,name=if_revision,json=ifRevision,proto3,oneof" json:"if_revision,omitempty"`
+	// See CreateRequest.if_sha256.
+	IfSha256      *string `protobuf:"bytes,6,opt,name=if_sha256,json=ifSha256,proto3,oneof" json:"if_sha256,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -997,6 +1072,20 @@ func (x *DeleteRequest) GetSession() string {
 func (x *DeleteRequest) GetPath() string {
 	if x != nil {
 		return x.Path
+	}
+	return ""
+}
+
+func (x *DeleteRequest) GetIfRevision() int64 {
+	if x != nil && x.IfRevision != nil {
+		return *x.IfRevision
+	}
+	return 0
+}
+
+func (x *DeleteRequest) GetIfSha256() string {
+	if x != nil && x.IfSha256 != nil {
+		return *x.IfSha256
 	}
 	return ""
 }
@@ -1077,7 +1166,11 @@ type RenameRequest struct {
 	// The path of the file or directory. Required.
 	OldPath string `protobuf:"bytes,4,opt,name=old_path,json=oldPath,proto3" json:"old_path,omitempty"`
 	// The path that it gets. Directories above it are made. Required.
-	NewPath       string `protobuf:"bytes,5,opt,name=new_path,json=newPath,proto3" json:"new_path,omitempty"`
+	NewPath string `protobuf:"bytes,5,opt,name=new_path,json=newPath,proto3" json:"new_path,omitempty"`
+	// See CreateRequest.if_revision. It is about the entry at old_path.
+	IfRevision *int64 `protobuf:"varint,6,opt,name=if_revision,json=ifRevision,proto3,oneof" json:"if_revision,omitempty"`
+	// See CreateRequest.if_sha256.
+	IfSha256      *string `protobuf:"bytes,7,opt,name=if_sha256,json=ifSha256,proto3,oneof" json:"if_sha256,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1143,6 +1236,20 @@ func (x *RenameRequest) GetOldPath() string {
 func (x *RenameRequest) GetNewPath() string {
 	if x != nil {
 		return x.NewPath
+	}
+	return ""
+}
+
+func (x *RenameRequest) GetIfRevision() int64 {
+	if x != nil && x.IfRevision != nil {
+		return *x.IfRevision
+	}
+	return 0
+}
+
+func (x *RenameRequest) GetIfSha256() string {
+	if x != nil && x.IfSha256 != nil {
+		return *x.IfSha256
 	}
 	return ""
 }
@@ -1221,7 +1328,13 @@ type ExecuteRequest struct {
 	// See CreateRequest.session.
 	Session string `protobuf:"bytes,3,opt,name=session,proto3" json:"session,omitempty"`
 	// The "input" of the tool_use block as JSON text, exactly as the model sent it.
-	Input         string `protobuf:"bytes,4,opt,name=input,proto3" json:"input,omitempty"`
+	Input string `protobuf:"bytes,4,opt,name=input,proto3" json:"input,omitempty"`
+	// See CreateRequest.if_revision. Not used by view, and for rename about old_path.
+	IfRevision *int64 `protobuf:"varint,5,opt,name=if_revision,json=ifRevision,proto3,oneof" json:"if_revision,omitempty"`
+	// See CreateRequest.if_sha256.
+	IfSha256 *string `protobuf:"bytes,6,opt,name=if_sha256,json=ifSha256,proto3,oneof" json:"if_sha256,omitempty"`
+	// See StrReplaceRequest.viewed_sha256. Used by str_replace only.
+	ViewedSha256  *string `protobuf:"bytes,7,opt,name=viewed_sha256,json=viewedSha256,proto3,oneof" json:"viewed_sha256,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1280,6 +1393,27 @@ func (x *ExecuteRequest) GetSession() string {
 func (x *ExecuteRequest) GetInput() string {
 	if x != nil {
 		return x.Input
+	}
+	return ""
+}
+
+func (x *ExecuteRequest) GetIfRevision() int64 {
+	if x != nil && x.IfRevision != nil {
+		return *x.IfRevision
+	}
+	return 0
+}
+
+func (x *ExecuteRequest) GetIfSha256() string {
+	if x != nil && x.IfSha256 != nil {
+		return *x.IfSha256
+	}
+	return ""
+}
+
+func (x *ExecuteRequest) GetViewedSha256() string {
+	if x != nil && x.ViewedSha256 != nil {
+		return *x.ViewedSha256
 	}
 	return ""
 }
@@ -1357,6 +1491,208 @@ func (x *ExecuteResponse) GetEntries() []*Entry {
 	return nil
 }
 
+// ApplyRequest is the request of Apply.
+type ApplyRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The namespace; see ViewRequest.namespace. Required.
+	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	// See CreateRequest.request_id.
+	RequestId string `protobuf:"bytes,2,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	// See CreateRequest.session.
+	Session string `protobuf:"bytes,3,opt,name=session,proto3" json:"session,omitempty"`
+	// The commands, in order: at least 1 and at most 64.
+	Commands      []*ApplyCommand `protobuf:"bytes,4,rep,name=commands,proto3" json:"commands,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ApplyRequest) Reset() {
+	*x = ApplyRequest{}
+	mi := &file_memoryd_v1_memory_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ApplyRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ApplyRequest) ProtoMessage() {}
+
+func (x *ApplyRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_memoryd_v1_memory_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ApplyRequest.ProtoReflect.Descriptor instead.
+func (*ApplyRequest) Descriptor() ([]byte, []int) {
+	return file_memoryd_v1_memory_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *ApplyRequest) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *ApplyRequest) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+func (x *ApplyRequest) GetSession() string {
+	if x != nil {
+		return x.Session
+	}
+	return ""
+}
+
+func (x *ApplyRequest) GetCommands() []*ApplyCommand {
+	if x != nil {
+		return x.Commands
+	}
+	return nil
+}
+
+// ApplyCommand is one command of Apply.
+type ApplyCommand struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The "input" of a tool_use block as JSON text; see ExecuteRequest.input.
+	Input string `protobuf:"bytes,1,opt,name=input,proto3" json:"input,omitempty"`
+	// See ExecuteRequest.if_revision.
+	IfRevision *int64 `protobuf:"varint,2,opt,name=if_revision,json=ifRevision,proto3,oneof" json:"if_revision,omitempty"`
+	// See CreateRequest.if_sha256.
+	IfSha256      *string `protobuf:"bytes,3,opt,name=if_sha256,json=ifSha256,proto3,oneof" json:"if_sha256,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ApplyCommand) Reset() {
+	*x = ApplyCommand{}
+	mi := &file_memoryd_v1_memory_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ApplyCommand) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ApplyCommand) ProtoMessage() {}
+
+func (x *ApplyCommand) ProtoReflect() protoreflect.Message {
+	mi := &file_memoryd_v1_memory_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ApplyCommand.ProtoReflect.Descriptor instead.
+func (*ApplyCommand) Descriptor() ([]byte, []int) {
+	return file_memoryd_v1_memory_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *ApplyCommand) GetInput() string {
+	if x != nil {
+		return x.Input
+	}
+	return ""
+}
+
+func (x *ApplyCommand) GetIfRevision() int64 {
+	if x != nil && x.IfRevision != nil {
+		return *x.IfRevision
+	}
+	return 0
+}
+
+func (x *ApplyCommand) GetIfSha256() string {
+	if x != nil && x.IfSha256 != nil {
+		return *x.IfSha256
+	}
+	return ""
+}
+
+// ApplyResponse is the response of Apply.
+type ApplyResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Success, or why nothing was done: the result of the command that failed, or a limit of Apply itself. Its content is
+	// empty on success.
+	Result *ToolResult `protobuf:"bytes,1,opt,name=result,proto3" json:"result,omitempty"`
+	// The index of the command that failed, from 0; absent on success, and where it is none of them.
+	FailedCommand *int32 `protobuf:"varint,2,opt,name=failed_command,json=failedCommand,proto3,oneof" json:"failed_command,omitempty"`
+	// The responses of the commands, in their order; none where one failed.
+	Responses     []*ExecuteResponse `protobuf:"bytes,3,rep,name=responses,proto3" json:"responses,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ApplyResponse) Reset() {
+	*x = ApplyResponse{}
+	mi := &file_memoryd_v1_memory_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ApplyResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ApplyResponse) ProtoMessage() {}
+
+func (x *ApplyResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_memoryd_v1_memory_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ApplyResponse.ProtoReflect.Descriptor instead.
+func (*ApplyResponse) Descriptor() ([]byte, []int) {
+	return file_memoryd_v1_memory_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *ApplyResponse) GetResult() *ToolResult {
+	if x != nil {
+		return x.Result
+	}
+	return nil
+}
+
+func (x *ApplyResponse) GetFailedCommand() int32 {
+	if x != nil && x.FailedCommand != nil {
+		return *x.FailedCommand
+	}
+	return 0
+}
+
+func (x *ApplyResponse) GetResponses() []*ExecuteResponse {
+	if x != nil {
+		return x.Responses
+	}
+	return nil
+}
+
 // ToolResult is what goes back to the model in a tool_result block.
 type ToolResult struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1372,7 +1708,7 @@ type ToolResult struct {
 
 func (x *ToolResult) Reset() {
 	*x = ToolResult{}
-	mi := &file_memoryd_v1_memory_proto_msgTypes[15]
+	mi := &file_memoryd_v1_memory_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1384,7 +1720,7 @@ func (x *ToolResult) String() string {
 func (*ToolResult) ProtoMessage() {}
 
 func (x *ToolResult) ProtoReflect() protoreflect.Message {
-	mi := &file_memoryd_v1_memory_proto_msgTypes[15]
+	mi := &file_memoryd_v1_memory_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1397,7 +1733,7 @@ func (x *ToolResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolResult.ProtoReflect.Descriptor instead.
 func (*ToolResult) Descriptor() ([]byte, []int) {
-	return file_memoryd_v1_memory_proto_rawDescGZIP(), []int{15}
+	return file_memoryd_v1_memory_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ToolResult) GetIsError() bool {
@@ -1437,7 +1773,7 @@ type Content struct {
 
 func (x *Content) Reset() {
 	*x = Content{}
-	mi := &file_memoryd_v1_memory_proto_msgTypes[16]
+	mi := &file_memoryd_v1_memory_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1449,7 +1785,7 @@ func (x *Content) String() string {
 func (*Content) ProtoMessage() {}
 
 func (x *Content) ProtoReflect() protoreflect.Message {
-	mi := &file_memoryd_v1_memory_proto_msgTypes[16]
+	mi := &file_memoryd_v1_memory_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1462,7 +1798,7 @@ func (x *Content) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Content.ProtoReflect.Descriptor instead.
 func (*Content) Descriptor() ([]byte, []int) {
-	return file_memoryd_v1_memory_proto_rawDescGZIP(), []int{16}
+	return file_memoryd_v1_memory_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Content) GetBlock() isContent_Block {
@@ -1521,7 +1857,7 @@ type Image struct {
 
 func (x *Image) Reset() {
 	*x = Image{}
-	mi := &file_memoryd_v1_memory_proto_msgTypes[17]
+	mi := &file_memoryd_v1_memory_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1533,7 +1869,7 @@ func (x *Image) String() string {
 func (*Image) ProtoMessage() {}
 
 func (x *Image) ProtoReflect() protoreflect.Message {
-	mi := &file_memoryd_v1_memory_proto_msgTypes[17]
+	mi := &file_memoryd_v1_memory_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1546,7 +1882,7 @@ func (x *Image) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Image.ProtoReflect.Descriptor instead.
 func (*Image) Descriptor() ([]byte, []int) {
-	return file_memoryd_v1_memory_proto_rawDescGZIP(), []int{17}
+	return file_memoryd_v1_memory_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Image) GetMediaType() string {
@@ -1590,7 +1926,7 @@ type Entry struct {
 
 func (x *Entry) Reset() {
 	*x = Entry{}
-	mi := &file_memoryd_v1_memory_proto_msgTypes[18]
+	mi := &file_memoryd_v1_memory_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1602,7 +1938,7 @@ func (x *Entry) String() string {
 func (*Entry) ProtoMessage() {}
 
 func (x *Entry) ProtoReflect() protoreflect.Message {
-	mi := &file_memoryd_v1_memory_proto_msgTypes[18]
+	mi := &file_memoryd_v1_memory_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1615,7 +1951,7 @@ func (x *Entry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Entry.ProtoReflect.Descriptor instead.
 func (*Entry) Descriptor() ([]byte, []int) {
-	return file_memoryd_v1_memory_proto_rawDescGZIP(), []int{18}
+	return file_memoryd_v1_memory_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Entry) GetPath() string {
@@ -1699,18 +2035,24 @@ const file_memoryd_v1_memory_proto_rawDesc = "" +
 	"\x06result\x18\x01 \x01(\v2\x16.memoryd.v1.ToolResultR\x06result\x12\x1a\n" +
 	"\brevision\x18\x02 \x01(\x03R\brevision\x12'\n" +
 	"\x05entry\x18\x03 \x01(\v2\x11.memoryd.v1.EntryR\x05entry\x12+\n" +
-	"\aentries\x18\x04 \x03(\v2\x11.memoryd.v1.EntryR\aentries\"\x97\x01\n" +
+	"\aentries\x18\x04 \x03(\v2\x11.memoryd.v1.EntryR\aentries\"\xfd\x01\n" +
 	"\rCreateRequest\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x02 \x01(\tR\trequestId\x12\x18\n" +
 	"\asession\x18\x03 \x01(\tR\asession\x12\x12\n" +
 	"\x04path\x18\x04 \x01(\tR\x04path\x12\x1b\n" +
-	"\tfile_text\x18\x05 \x01(\tR\bfileText\"\x85\x01\n" +
+	"\tfile_text\x18\x05 \x01(\tR\bfileText\x12$\n" +
+	"\vif_revision\x18\x06 \x01(\x03H\x00R\n" +
+	"ifRevision\x88\x01\x01\x12 \n" +
+	"\tif_sha256\x18\a \x01(\tH\x01R\bifSha256\x88\x01\x01B\x0e\n" +
+	"\f_if_revisionB\f\n" +
+	"\n" +
+	"_if_sha256\"\x85\x01\n" +
 	"\x0eCreateResponse\x12.\n" +
 	"\x06result\x18\x01 \x01(\v2\x16.memoryd.v1.ToolResultR\x06result\x12\x1a\n" +
 	"\brevision\x18\x02 \x01(\x03R\brevision\x12'\n" +
-	"\x05entry\x18\x03 \x01(\v2\x11.memoryd.v1.EntryR\x05entry\"\xb0\x01\n" +
+	"\x05entry\x18\x03 \x01(\v2\x11.memoryd.v1.EntryR\x05entry\"\xd2\x02\n" +
 	"\x11StrReplaceRequest\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x1d\n" +
 	"\n" +
@@ -1718,11 +2060,19 @@ const file_memoryd_v1_memory_proto_rawDesc = "" +
 	"\asession\x18\x03 \x01(\tR\asession\x12\x12\n" +
 	"\x04path\x18\x04 \x01(\tR\x04path\x12\x17\n" +
 	"\aold_str\x18\x05 \x01(\tR\x06oldStr\x12\x17\n" +
-	"\anew_str\x18\x06 \x01(\tR\x06newStr\"\x89\x01\n" +
+	"\anew_str\x18\x06 \x01(\tR\x06newStr\x12$\n" +
+	"\vif_revision\x18\a \x01(\x03H\x00R\n" +
+	"ifRevision\x88\x01\x01\x12 \n" +
+	"\tif_sha256\x18\b \x01(\tH\x01R\bifSha256\x88\x01\x01\x12(\n" +
+	"\rviewed_sha256\x18\t \x01(\tH\x02R\fviewedSha256\x88\x01\x01B\x0e\n" +
+	"\f_if_revisionB\f\n" +
+	"\n" +
+	"_if_sha256B\x10\n" +
+	"\x0e_viewed_sha256\"\x89\x01\n" +
 	"\x12StrReplaceResponse\x12.\n" +
 	"\x06result\x18\x01 \x01(\v2\x16.memoryd.v1.ToolResultR\x06result\x12\x1a\n" +
 	"\brevision\x18\x02 \x01(\x03R\brevision\x12'\n" +
-	"\x05entry\x18\x03 \x01(\v2\x11.memoryd.v1.EntryR\x05entry\"\xbc\x01\n" +
+	"\x05entry\x18\x03 \x01(\v2\x11.memoryd.v1.EntryR\x05entry\"\xa2\x02\n" +
 	"\rInsertRequest\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x1d\n" +
 	"\n" +
@@ -1732,43 +2082,88 @@ const file_memoryd_v1_memory_proto_rawDesc = "" +
 	"\vinsert_line\x18\x05 \x01(\x03R\n" +
 	"insertLine\x12\x1f\n" +
 	"\vinsert_text\x18\x06 \x01(\tR\n" +
-	"insertText\"\x85\x01\n" +
+	"insertText\x12$\n" +
+	"\vif_revision\x18\a \x01(\x03H\x00R\n" +
+	"ifRevision\x88\x01\x01\x12 \n" +
+	"\tif_sha256\x18\b \x01(\tH\x01R\bifSha256\x88\x01\x01B\x0e\n" +
+	"\f_if_revisionB\f\n" +
+	"\n" +
+	"_if_sha256\"\x85\x01\n" +
 	"\x0eInsertResponse\x12.\n" +
 	"\x06result\x18\x01 \x01(\v2\x16.memoryd.v1.ToolResultR\x06result\x12\x1a\n" +
 	"\brevision\x18\x02 \x01(\x03R\brevision\x12'\n" +
-	"\x05entry\x18\x03 \x01(\v2\x11.memoryd.v1.EntryR\x05entry\"z\n" +
+	"\x05entry\x18\x03 \x01(\v2\x11.memoryd.v1.EntryR\x05entry\"\xe0\x01\n" +
 	"\rDeleteRequest\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x02 \x01(\tR\trequestId\x12\x18\n" +
 	"\asession\x18\x03 \x01(\tR\asession\x12\x12\n" +
-	"\x04path\x18\x04 \x01(\tR\x04path\"\x85\x01\n" +
+	"\x04path\x18\x04 \x01(\tR\x04path\x12$\n" +
+	"\vif_revision\x18\x05 \x01(\x03H\x00R\n" +
+	"ifRevision\x88\x01\x01\x12 \n" +
+	"\tif_sha256\x18\x06 \x01(\tH\x01R\bifSha256\x88\x01\x01B\x0e\n" +
+	"\f_if_revisionB\f\n" +
+	"\n" +
+	"_if_sha256\"\x85\x01\n" +
 	"\x0eDeleteResponse\x12.\n" +
 	"\x06result\x18\x01 \x01(\v2\x16.memoryd.v1.ToolResultR\x06result\x12\x1a\n" +
 	"\brevision\x18\x02 \x01(\x03R\brevision\x12'\n" +
-	"\x05entry\x18\x03 \x01(\v2\x11.memoryd.v1.EntryR\x05entry\"\x9c\x01\n" +
+	"\x05entry\x18\x03 \x01(\v2\x11.memoryd.v1.EntryR\x05entry\"\x82\x02\n" +
 	"\rRenameRequest\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x02 \x01(\tR\trequestId\x12\x18\n" +
 	"\asession\x18\x03 \x01(\tR\asession\x12\x19\n" +
 	"\bold_path\x18\x04 \x01(\tR\aoldPath\x12\x19\n" +
-	"\bnew_path\x18\x05 \x01(\tR\anewPath\"\x85\x01\n" +
+	"\bnew_path\x18\x05 \x01(\tR\anewPath\x12$\n" +
+	"\vif_revision\x18\x06 \x01(\x03H\x00R\n" +
+	"ifRevision\x88\x01\x01\x12 \n" +
+	"\tif_sha256\x18\a \x01(\tH\x01R\bifSha256\x88\x01\x01B\x0e\n" +
+	"\f_if_revisionB\f\n" +
+	"\n" +
+	"_if_sha256\"\x85\x01\n" +
 	"\x0eRenameResponse\x12.\n" +
 	"\x06result\x18\x01 \x01(\v2\x16.memoryd.v1.ToolResultR\x06result\x12\x1a\n" +
 	"\brevision\x18\x02 \x01(\x03R\brevision\x12'\n" +
-	"\x05entry\x18\x03 \x01(\v2\x11.memoryd.v1.EntryR\x05entry\"}\n" +
+	"\x05entry\x18\x03 \x01(\v2\x11.memoryd.v1.EntryR\x05entry\"\x9f\x02\n" +
 	"\x0eExecuteRequest\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x02 \x01(\tR\trequestId\x12\x18\n" +
 	"\asession\x18\x03 \x01(\tR\asession\x12\x14\n" +
-	"\x05input\x18\x04 \x01(\tR\x05input\"\xb3\x01\n" +
+	"\x05input\x18\x04 \x01(\tR\x05input\x12$\n" +
+	"\vif_revision\x18\x05 \x01(\x03H\x00R\n" +
+	"ifRevision\x88\x01\x01\x12 \n" +
+	"\tif_sha256\x18\x06 \x01(\tH\x01R\bifSha256\x88\x01\x01\x12(\n" +
+	"\rviewed_sha256\x18\a \x01(\tH\x02R\fviewedSha256\x88\x01\x01B\x0e\n" +
+	"\f_if_revisionB\f\n" +
+	"\n" +
+	"_if_sha256B\x10\n" +
+	"\x0e_viewed_sha256\"\xb3\x01\n" +
 	"\x0fExecuteResponse\x12.\n" +
 	"\x06result\x18\x01 \x01(\v2\x16.memoryd.v1.ToolResultR\x06result\x12\x1a\n" +
 	"\brevision\x18\x02 \x01(\x03R\brevision\x12'\n" +
 	"\x05entry\x18\x03 \x01(\v2\x11.memoryd.v1.EntryR\x05entry\x12+\n" +
-	"\aentries\x18\x04 \x03(\v2\x11.memoryd.v1.EntryR\aentries\"\x82\x01\n" +
+	"\aentries\x18\x04 \x03(\v2\x11.memoryd.v1.EntryR\aentries\"\x9b\x01\n" +
+	"\fApplyRequest\x12\x1c\n" +
+	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\x02 \x01(\tR\trequestId\x12\x18\n" +
+	"\asession\x18\x03 \x01(\tR\asession\x124\n" +
+	"\bcommands\x18\x04 \x03(\v2\x18.memoryd.v1.ApplyCommandR\bcommands\"\x8a\x01\n" +
+	"\fApplyCommand\x12\x14\n" +
+	"\x05input\x18\x01 \x01(\tR\x05input\x12$\n" +
+	"\vif_revision\x18\x02 \x01(\x03H\x00R\n" +
+	"ifRevision\x88\x01\x01\x12 \n" +
+	"\tif_sha256\x18\x03 \x01(\tH\x01R\bifSha256\x88\x01\x01B\x0e\n" +
+	"\f_if_revisionB\f\n" +
+	"\n" +
+	"_if_sha256\"\xb9\x01\n" +
+	"\rApplyResponse\x12.\n" +
+	"\x06result\x18\x01 \x01(\v2\x16.memoryd.v1.ToolResultR\x06result\x12*\n" +
+	"\x0efailed_command\x18\x02 \x01(\x05H\x00R\rfailedCommand\x88\x01\x01\x129\n" +
+	"\tresponses\x18\x03 \x03(\v2\x1b.memoryd.v1.ExecuteResponseR\tresponsesB\x11\n" +
+	"\x0f_failed_command\"\x82\x01\n" +
 	"\n" +
 	"ToolResult\x12\x19\n" +
 	"\bis_error\x18\x01 \x01(\bR\aisError\x12*\n" +
@@ -1797,7 +2192,7 @@ const file_memoryd_v1_memory_proto_rawDesc = "" +
 	"\tEntryKind\x12\x1a\n" +
 	"\x16ENTRY_KIND_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fENTRY_KIND_FILE\x10\x01\x12\x18\n" +
-	"\x14ENTRY_KIND_DIRECTORY\x10\x02*\xba\t\n" +
+	"\x14ENTRY_KIND_DIRECTORY\x10\x02*\xd6\t\n" +
 	"\x06Reason\x12\x16\n" +
 	"\x12REASON_UNSPECIFIED\x10\x00\x12\x1e\n" +
 	"\x1aREASON_VIEW_PATH_NOT_FOUND\x10\x01\x12\x1e\n" +
@@ -1839,7 +2234,8 @@ const file_memoryd_v1_memory_proto_rawDesc = "" +
 	"\x1aREASON_DIRECTORY_TOO_LARGE\x10$\x12\x19\n" +
 	"\x15REASON_SECRET_REFUSED\x10%\x12\x1e\n" +
 	"\x1aREASON_PRECONDITION_FAILED\x10&\x12\x1c\n" +
-	"\x18REASON_REQUEST_ID_REUSED\x10'2\xdf\x03\n" +
+	"\x18REASON_REQUEST_ID_REUSED\x10'\x12\x1a\n" +
+	"\x16REASON_BATCH_TOO_LARGE\x10(2\x9d\x04\n" +
 	"\rMemoryService\x129\n" +
 	"\x04View\x12\x17.memoryd.v1.ViewRequest\x1a\x18.memoryd.v1.ViewResponse\x12?\n" +
 	"\x06Create\x12\x19.memoryd.v1.CreateRequest\x1a\x1a.memoryd.v1.CreateResponse\x12K\n" +
@@ -1848,7 +2244,8 @@ const file_memoryd_v1_memory_proto_rawDesc = "" +
 	"\x06Insert\x12\x19.memoryd.v1.InsertRequest\x1a\x1a.memoryd.v1.InsertResponse\x12?\n" +
 	"\x06Delete\x12\x19.memoryd.v1.DeleteRequest\x1a\x1a.memoryd.v1.DeleteResponse\x12?\n" +
 	"\x06Rename\x12\x19.memoryd.v1.RenameRequest\x1a\x1a.memoryd.v1.RenameResponse\x12B\n" +
-	"\aExecute\x12\x1a.memoryd.v1.ExecuteRequest\x1a\x1b.memoryd.v1.ExecuteResponseB\xa1\x01\n" +
+	"\aExecute\x12\x1a.memoryd.v1.ExecuteRequest\x1a\x1b.memoryd.v1.ExecuteResponse\x12<\n" +
+	"\x05Apply\x12\x18.memoryd.v1.ApplyRequest\x1a\x19.memoryd.v1.ApplyResponseB\xa1\x01\n" +
 	"\x0ecom.memoryd.v1B\vMemoryProtoP\x01Z9github.com/seed-7f2870e1/memoryd/gen/memoryd/v1;memorydv1\xa2\x02\x03MXX\xaa\x02\n" +
 	"Memoryd.V1\xca\x02\n" +
 	"Memoryd\\V1\xe2\x02\x16Memoryd\\V1\\GPBMetadata\xea\x02\vMemoryd::V1b\x06proto3"
@@ -1866,7 +2263,7 @@ func file_memoryd_v1_memory_proto_rawDescGZIP() []byte {
 }
 
 var file_memoryd_v1_memory_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_memoryd_v1_memory_proto_msgTypes = make([]protoimpl.MessageInfo, 19)
+var file_memoryd_v1_memory_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
 var file_memoryd_v1_memory_proto_goTypes = []any{
 	(EntryKind)(0),                // 0: memoryd.v1.EntryKind
 	(Reason)(0),                   // 1: memoryd.v1.Reason
@@ -1885,55 +2282,63 @@ var file_memoryd_v1_memory_proto_goTypes = []any{
 	(*RenameResponse)(nil),        // 14: memoryd.v1.RenameResponse
 	(*ExecuteRequest)(nil),        // 15: memoryd.v1.ExecuteRequest
 	(*ExecuteResponse)(nil),       // 16: memoryd.v1.ExecuteResponse
-	(*ToolResult)(nil),            // 17: memoryd.v1.ToolResult
-	(*Content)(nil),               // 18: memoryd.v1.Content
-	(*Image)(nil),                 // 19: memoryd.v1.Image
-	(*Entry)(nil),                 // 20: memoryd.v1.Entry
-	(*timestamppb.Timestamp)(nil), // 21: google.protobuf.Timestamp
+	(*ApplyRequest)(nil),          // 17: memoryd.v1.ApplyRequest
+	(*ApplyCommand)(nil),          // 18: memoryd.v1.ApplyCommand
+	(*ApplyResponse)(nil),         // 19: memoryd.v1.ApplyResponse
+	(*ToolResult)(nil),            // 20: memoryd.v1.ToolResult
+	(*Content)(nil),               // 21: memoryd.v1.Content
+	(*Image)(nil),                 // 22: memoryd.v1.Image
+	(*Entry)(nil),                 // 23: memoryd.v1.Entry
+	(*timestamppb.Timestamp)(nil), // 24: google.protobuf.Timestamp
 }
 var file_memoryd_v1_memory_proto_depIdxs = []int32{
 	2,  // 0: memoryd.v1.ViewRequest.view_range:type_name -> memoryd.v1.ViewRange
-	17, // 1: memoryd.v1.ViewResponse.result:type_name -> memoryd.v1.ToolResult
-	20, // 2: memoryd.v1.ViewResponse.entry:type_name -> memoryd.v1.Entry
-	20, // 3: memoryd.v1.ViewResponse.entries:type_name -> memoryd.v1.Entry
-	17, // 4: memoryd.v1.CreateResponse.result:type_name -> memoryd.v1.ToolResult
-	20, // 5: memoryd.v1.CreateResponse.entry:type_name -> memoryd.v1.Entry
-	17, // 6: memoryd.v1.StrReplaceResponse.result:type_name -> memoryd.v1.ToolResult
-	20, // 7: memoryd.v1.StrReplaceResponse.entry:type_name -> memoryd.v1.Entry
-	17, // 8: memoryd.v1.InsertResponse.result:type_name -> memoryd.v1.ToolResult
-	20, // 9: memoryd.v1.InsertResponse.entry:type_name -> memoryd.v1.Entry
-	17, // 10: memoryd.v1.DeleteResponse.result:type_name -> memoryd.v1.ToolResult
-	20, // 11: memoryd.v1.DeleteResponse.entry:type_name -> memoryd.v1.Entry
-	17, // 12: memoryd.v1.RenameResponse.result:type_name -> memoryd.v1.ToolResult
-	20, // 13: memoryd.v1.RenameResponse.entry:type_name -> memoryd.v1.Entry
-	17, // 14: memoryd.v1.ExecuteResponse.result:type_name -> memoryd.v1.ToolResult
-	20, // 15: memoryd.v1.ExecuteResponse.entry:type_name -> memoryd.v1.Entry
-	20, // 16: memoryd.v1.ExecuteResponse.entries:type_name -> memoryd.v1.Entry
-	1,  // 17: memoryd.v1.ToolResult.reason:type_name -> memoryd.v1.Reason
-	18, // 18: memoryd.v1.ToolResult.content:type_name -> memoryd.v1.Content
-	19, // 19: memoryd.v1.Content.image:type_name -> memoryd.v1.Image
-	0,  // 20: memoryd.v1.Entry.kind:type_name -> memoryd.v1.EntryKind
-	21, // 21: memoryd.v1.Entry.created_time:type_name -> google.protobuf.Timestamp
-	21, // 22: memoryd.v1.Entry.modified_time:type_name -> google.protobuf.Timestamp
-	3,  // 23: memoryd.v1.MemoryService.View:input_type -> memoryd.v1.ViewRequest
-	5,  // 24: memoryd.v1.MemoryService.Create:input_type -> memoryd.v1.CreateRequest
-	7,  // 25: memoryd.v1.MemoryService.StrReplace:input_type -> memoryd.v1.StrReplaceRequest
-	9,  // 26: memoryd.v1.MemoryService.Insert:input_type -> memoryd.v1.InsertRequest
-	11, // 27: memoryd.v1.MemoryService.Delete:input_type -> memoryd.v1.DeleteRequest
-	13, // 28: memoryd.v1.MemoryService.Rename:input_type -> memoryd.v1.RenameRequest
-	15, // 29: memoryd.v1.MemoryService.Execute:input_type -> memoryd.v1.ExecuteRequest
-	4,  // 30: memoryd.v1.MemoryService.View:output_type -> memoryd.v1.ViewResponse
-	6,  // 31: memoryd.v1.MemoryService.Create:output_type -> memoryd.v1.CreateResponse
-	8,  // 32: memoryd.v1.MemoryService.StrReplace:output_type -> memoryd.v1.StrReplaceResponse
-	10, // 33: memoryd.v1.MemoryService.Insert:output_type -> memoryd.v1.InsertResponse
-	12, // 34: memoryd.v1.MemoryService.Delete:output_type -> memoryd.v1.DeleteResponse
-	14, // 35: memoryd.v1.MemoryService.Rename:output_type -> memoryd.v1.RenameResponse
-	16, // 36: memoryd.v1.MemoryService.Execute:output_type -> memoryd.v1.ExecuteResponse
-	30, // [30:37] is the sub-list for method output_type
-	23, // [23:30] is the sub-list for method input_type
-	23, // [23:23] is the sub-list for extension type_name
-	23, // [23:23] is the sub-list for extension extendee
-	0,  // [0:23] is the sub-list for field type_name
+	20, // 1: memoryd.v1.ViewResponse.result:type_name -> memoryd.v1.ToolResult
+	23, // 2: memoryd.v1.ViewResponse.entry:type_name -> memoryd.v1.Entry
+	23, // 3: memoryd.v1.ViewResponse.entries:type_name -> memoryd.v1.Entry
+	20, // 4: memoryd.v1.CreateResponse.result:type_name -> memoryd.v1.ToolResult
+	23, // 5: memoryd.v1.CreateResponse.entry:type_name -> memoryd.v1.Entry
+	20, // 6: memoryd.v1.StrReplaceResponse.result:type_name -> memoryd.v1.ToolResult
+	23, // 7: memoryd.v1.StrReplaceResponse.entry:type_name -> memoryd.v1.Entry
+	20, // 8: memoryd.v1.InsertResponse.result:type_name -> memoryd.v1.ToolResult
+	23, // 9: memoryd.v1.InsertResponse.entry:type_name -> memoryd.v1.Entry
+	20, // 10: memoryd.v1.DeleteResponse.result:type_name -> memoryd.v1.ToolResult
+	23, // 11: memoryd.v1.DeleteResponse.entry:type_name -> memoryd.v1.Entry
+	20, // 12: memoryd.v1.RenameResponse.result:type_name -> memoryd.v1.ToolResult
+	23, // 13: memoryd.v1.RenameResponse.entry:type_name -> memoryd.v1.Entry
+	20, // 14: memoryd.v1.ExecuteResponse.result:type_name -> memoryd.v1.ToolResult
+	23, // 15: memoryd.v1.ExecuteResponse.entry:type_name -> memoryd.v1.Entry
+	23, // 16: memoryd.v1.ExecuteResponse.entries:type_name -> memoryd.v1.Entry
+	18, // 17: memoryd.v1.ApplyRequest.commands:type_name -> memoryd.v1.ApplyCommand
+	20, // 18: memoryd.v1.ApplyResponse.result:type_name -> memoryd.v1.ToolResult
+	16, // 19: memoryd.v1.ApplyResponse.responses:type_name -> memoryd.v1.ExecuteResponse
+	1,  // 20: memoryd.v1.ToolResult.reason:type_name -> memoryd.v1.Reason
+	21, // 21: memoryd.v1.ToolResult.content:type_name -> memoryd.v1.Content
+	22, // 22: memoryd.v1.Content.image:type_name -> memoryd.v1.Image
+	0,  // 23: memoryd.v1.Entry.kind:type_name -> memoryd.v1.EntryKind
+	24, // 24: memoryd.v1.Entry.created_time:type_name -> google.protobuf.Timestamp
+	24, // 25: memoryd.v1.Entry.modified_time:type_name -> google.protobuf.Timestamp
+	3,  // 26: memoryd.v1.MemoryService.View:input_type -> memoryd.v1.ViewRequest
+	5,  // 27: memoryd.v1.MemoryService.Create:input_type -> memoryd.v1.CreateRequest
+	7,  // 28: memoryd.v1.MemoryService.StrReplace:input_type -> memoryd.v1.StrReplaceRequest
+	9,  // 29: memoryd.v1.MemoryService.Insert:input_type -> memoryd.v1.InsertRequest
+	11, // 30: memoryd.v1.MemoryService.Delete:input_type -> memoryd.v1.DeleteRequest
+	13, // 31: memoryd.v1.MemoryService.Rename:input_type -> memoryd.v1.RenameRequest
+	15, // 32: memoryd.v1.MemoryService.Execute:input_type -> memoryd.v1.ExecuteRequest
+	17, // 33: memoryd.v1.MemoryService.Apply:input_type -> memoryd.v1.ApplyRequest
+	4,  // 34: memoryd.v1.MemoryService.View:output_type -> memoryd.v1.ViewResponse
+	6,  // 35: memoryd.v1.MemoryService.Create:output_type -> memoryd.v1.CreateResponse
+	8,  // 36: memoryd.v1.MemoryService.StrReplace:output_type -> memoryd.v1.StrReplaceResponse
+	10, // 37: memoryd.v1.MemoryService.Insert:output_type -> memoryd.v1.InsertResponse
+	12, // 38: memoryd.v1.MemoryService.Delete:output_type -> memoryd.v1.DeleteResponse
+	14, // 39: memoryd.v1.MemoryService.Rename:output_type -> memoryd.v1.RenameResponse
+	16, // 40: memoryd.v1.MemoryService.Execute:output_type -> memoryd.v1.ExecuteResponse
+	19, // 41: memoryd.v1.MemoryService.Apply:output_type -> memoryd.v1.ApplyResponse
+	34, // [34:42] is the sub-list for method output_type
+	26, // [26:34] is the sub-list for method input_type
+	26, // [26:26] is the sub-list for extension type_name
+	26, // [26:26] is the sub-list for extension extendee
+	0,  // [0:26] is the sub-list for field type_name
 }
 
 func init() { file_memoryd_v1_memory_proto_init() }
@@ -1941,7 +2346,15 @@ func file_memoryd_v1_memory_proto_init() {
 	if File_memoryd_v1_memory_proto != nil {
 		return
 	}
-	file_memoryd_v1_memory_proto_msgTypes[16].OneofWrappers = []any{
+	file_memoryd_v1_memory_proto_msgTypes[3].OneofWrappers = []any{}
+	file_memoryd_v1_memory_proto_msgTypes[5].OneofWrappers = []any{}
+	file_memoryd_v1_memory_proto_msgTypes[7].OneofWrappers = []any{}
+	file_memoryd_v1_memory_proto_msgTypes[9].OneofWrappers = []any{}
+	file_memoryd_v1_memory_proto_msgTypes[11].OneofWrappers = []any{}
+	file_memoryd_v1_memory_proto_msgTypes[13].OneofWrappers = []any{}
+	file_memoryd_v1_memory_proto_msgTypes[16].OneofWrappers = []any{}
+	file_memoryd_v1_memory_proto_msgTypes[17].OneofWrappers = []any{}
+	file_memoryd_v1_memory_proto_msgTypes[19].OneofWrappers = []any{
 		(*Content_Text)(nil),
 		(*Content_Image)(nil),
 	}
@@ -1951,7 +2364,7 @@ func file_memoryd_v1_memory_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_memoryd_v1_memory_proto_rawDesc), len(file_memoryd_v1_memory_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   19,
+			NumMessages:   22,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

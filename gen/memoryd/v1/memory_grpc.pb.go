@@ -29,6 +29,7 @@ const (
 	MemoryService_Delete_FullMethodName     = "/memoryd.v1.MemoryService/Delete"
 	MemoryService_Rename_FullMethodName     = "/memoryd.v1.MemoryService/Rename"
 	MemoryService_Execute_FullMethodName    = "/memoryd.v1.MemoryService/Execute"
+	MemoryService_Apply_FullMethodName      = "/memoryd.v1.MemoryService/Apply"
 )
 
 // MemoryServiceClient is the client API for MemoryService service.
@@ -56,6 +57,9 @@ type MemoryServiceClient interface {
 	// Execute runs whichever command the input of a tool_use block holds, and puts unmistakable slips in it right. A
 	// client in any language needs no more than this method.
 	Execute(ctx context.Context, in *ExecuteRequest, opts ...grpc.CallOption) (*ExecuteResponse, error)
+	// Apply runs up to 64 commands in one transaction: all of them, or none where one of them fails. Each sees what those
+	// before it did.
+	Apply(ctx context.Context, in *ApplyRequest, opts ...grpc.CallOption) (*ApplyResponse, error)
 }
 
 type memoryServiceClient struct {
@@ -136,6 +140,16 @@ func (c *memoryServiceClient) Execute(ctx context.Context, in *ExecuteRequest, o
 	return out, nil
 }
 
+func (c *memoryServiceClient) Apply(ctx context.Context, in *ApplyRequest, opts ...grpc.CallOption) (*ApplyResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ApplyResponse)
+	err := c.cc.Invoke(ctx, MemoryService_Apply_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // MemoryServiceServer is the server API for MemoryService service.
 // All implementations must embed UnimplementedMemoryServiceServer
 // for forward compatibility.
@@ -161,6 +175,9 @@ type MemoryServiceServer interface {
 	// Execute runs whichever command the input of a tool_use block holds, and puts unmistakable slips in it right. A
 	// client in any language needs no more than this method.
 	Execute(context.Context, *ExecuteRequest) (*ExecuteResponse, error)
+	// Apply runs up to 64 commands in one transaction: all of them, or none where one of them fails. Each sees what those
+	// before it did.
+	Apply(context.Context, *ApplyRequest) (*ApplyResponse, error)
 	mustEmbedUnimplementedMemoryServiceServer()
 }
 
@@ -191,6 +208,9 @@ func (UnimplementedMemoryServiceServer) Rename(context.Context, *RenameRequest) 
 }
 func (UnimplementedMemoryServiceServer) Execute(context.Context, *ExecuteRequest) (*ExecuteResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Execute not implemented")
+}
+func (UnimplementedMemoryServiceServer) Apply(context.Context, *ApplyRequest) (*ApplyResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Apply not implemented")
 }
 func (UnimplementedMemoryServiceServer) mustEmbedUnimplementedMemoryServiceServer() {}
 func (UnimplementedMemoryServiceServer) testEmbeddedByValue()                       {}
@@ -339,6 +359,24 @@ func _MemoryService_Execute_Handler(srv interface{}, ctx context.Context, dec fu
 	return interceptor(ctx, in, info, handler)
 }
 
+func _MemoryService_Apply_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ApplyRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(MemoryServiceServer).Apply(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: MemoryService_Apply_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(MemoryServiceServer).Apply(ctx, req.(*ApplyRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // MemoryService_ServiceDesc is the grpc.ServiceDesc for MemoryService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -373,6 +411,10 @@ var MemoryService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Execute",
 			Handler:    _MemoryService_Execute_Handler,
+		},
+		{
+			MethodName: "Apply",
+			Handler:    _MemoryService_Apply_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},
