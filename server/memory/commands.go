@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"fmt"
 	"unicode/utf8"
 
 	"github.com/seed-7f2870e1/memoryd/server/kv"
@@ -15,6 +16,8 @@ type Command interface {
 
 	// paths are the requested paths, in the order in which they are checked.
 	paths() []string
+	// fields are all that tells the command from others of its name.
+	fields() []string
 	// run executes the command on a tree of which the parsed paths were read.
 	run(t *tree, paths []Path) (Result, error)
 }
@@ -104,6 +107,14 @@ func (c Delete) paths() []string     { return []string{c.Path} }
 func (c Rename) paths() []string     { return []string{c.OldPath, c.NewPath} }
 func (c Put) paths() []string        { return []string{c.Path} }
 
+func (c View) fields() []string       { return []string{c.Path, fmt.Sprint(c.Range)} }
+func (c Create) fields() []string     { return []string{c.Path, c.FileText} }
+func (c StrReplace) fields() []string { return []string{c.Path, c.OldStr, c.NewStr} }
+func (c Insert) fields() []string     { return []string{c.Path, fmt.Sprint(c.InsertLine), c.InsertText} }
+func (c Delete) fields() []string     { return []string{c.Path} }
+func (c Rename) fields() []string     { return []string{c.OldPath, c.NewPath} }
+func (c Put) fields() []string        { return []string{c.Path, string(c.Data)} }
+
 // maxStepWrites is the most writes that moving or deleting a directory may need. What is left of a transaction is for
 // the namespace and the directories above: fewer than 512 above each of two paths.
 const maxStepWrites = kv.MaxWrites - 1100
@@ -165,6 +176,9 @@ func (t *tree) create(p Path, requested string, data []byte, overwrite bool) (Re
 	if t.parentIsFile(p) {
 		return Result{}, failParentIsFile(requested)
 	}
+	if f := t.expect(old, requested); f != nil {
+		return Result{}, f
+	}
 	return t.write(p, requested, old, data, "File created successfully at: "+requested)
 }
 
@@ -204,6 +218,9 @@ func (c StrReplace) run(t *tree, paths []Path) (Result, error) {
 		return Result{}, fail(ReasonStrReplaceEmptyOldStr, "Error: The `old_str` parameter cannot be empty. "+
 			"Consider using the `insert` command instead.")
 	}
+	if f := t.expect(n, c.Path); f != nil {
+		return Result{}, f
+	}
 	text, err := t.readText(n, c.Path)
 	if err != nil {
 		return Result{}, err
@@ -212,14 +229,22 @@ func (c StrReplace) run(t *tree, paths []Path) (Result, error) {
 	if f != nil {
 		return Result{}, f
 	}
-	return t.write(paths[0], c.Path, n, []byte(edited),
+	result, err := t.write(paths[0], c.Path, n, []byte(edited),
 		"The memory file has been edited. Here is the snippet showing the change (with line numbers):\n"+snippet)
+	if viewed := t.call.ViewedSHA256; err == nil && viewed != nil && *viewed != n.sha256 {
+		result.Content = append(result.Content, Block{Text: "Note: " + c.Path +
+			" was changed by someone else since you viewed it; your change was made to the newer text"})
+	}
+	return result, err
 }
 
 func (c Insert) run(t *tree, paths []Path) (Result, error) {
 	n := t.get(paths[0])
 	if n == nil || n.dir {
 		return Result{}, fail(ReasonInsertPathNotFound, "Error: The path %s does not exist", c.Path)
+	}
+	if f := t.expect(n, c.Path); f != nil {
+		return Result{}, f
 	}
 	text, err := t.readText(n, c.Path)
 	if err != nil {
@@ -240,6 +265,9 @@ func (c Delete) run(t *tree, paths []Path) (Result, error) {
 	n := t.get(p)
 	if n == nil {
 		return Result{}, fail(ReasonDeletePathNotFound, "Error: The path %s does not exist", c.Path)
+	}
+	if f := t.expect(n, c.Path); f != nil {
+		return Result{}, f
 	}
 	// Every entry, and every chunk: a file has at most one that is not full.
 	if writes := n.entries + n.files + n.size/chunkBytes; n.dir && writes > maxStepWrites {
@@ -295,6 +323,9 @@ func (c Rename) run(t *tree, paths []Path) (Result, error) {
 		return Result{}, failParentIsFile(c.NewPath)
 	case n.dir && 2*n.entries > maxStepWrites:
 		return Result{}, failDirectoryTooLarge(c.OldPath, n.entries, maxStepWrites/2)
+	}
+	if f := t.expect(n, c.OldPath); f != nil {
+		return Result{}, f
 	}
 	if n.dir {
 		if err := t.moveBelow(from, to); err != nil {

@@ -82,10 +82,8 @@ func TestFailureChangesNothing(t *testing.T) {
 func TestShrink(t *testing.T) {
 	m := newMemory(t, memory.Settings{})
 	must(t, m, memory.Create{Path: "/memories/f", FileText: strings.Repeat("x", 100) + "y"})
-	_, err := m.UpdateSettings(t.Context(), namespace, func(s memory.Settings) memory.Settings {
-		s.MaxFileBytes = new(int64(10))
-		return s
-	})
+	change := memory.SettingsChange{Settings: memory.Settings{MaxFileBytes: new(int64(10))}}
+	_, err := m.UpdateSettings(t.Context(), namespace, change, "")
 	if err != nil {
 		t.Fatal(err)
 	}

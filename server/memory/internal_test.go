@@ -155,6 +155,19 @@ func TestFormatSize(t *testing.T) {
 	}
 }
 
+// fillCommand makes a file of every path.
+type fillCommand struct{ Create }
+
+func (fillCommand) run(t *tree, paths []Path) (Result, error) {
+	t.begin()
+	for _, p := range paths {
+		if _, err := t.writeFile(p, []byte("x")); err != nil {
+			return Result{}, err
+		}
+	}
+	return Result{}, nil
+}
+
 // TestDirectoryTooLarge checks that a directory that one transaction cannot move or delete is refused, and that one
 // just small enough is moved and deleted.
 func TestDirectoryTooLarge(t *testing.T) {
@@ -173,15 +186,7 @@ func TestDirectoryTooLarge(t *testing.T) {
 				paths = append(paths, Path{[]string{"d", fmt.Sprintf("file-%05d", from)}})
 				from++
 			}
-			err := m.update(t.Context(), "test", func(t *tree) error {
-				t.begin()
-				for _, p := range paths {
-					if _, err := t.writeFile(p, []byte("x")); err != nil {
-						return err
-					}
-				}
-				return nil
-			}, paths...)
+			_, err := m.update(t.Context(), "test", request{}, step{cmd: fillCommand{}, paths: paths})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -189,7 +194,7 @@ func TestDirectoryTooLarge(t *testing.T) {
 	}
 	run := func(cmd Command, want string) {
 		t.Helper()
-		result, err := m.Do(t.Context(), "test", cmd)
+		result, err := m.Do(t.Context(), "test", cmd, Call{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -11,6 +11,8 @@
 //
 //	n                                        namespace: revision, next id, settings (record.go)
 //	e depth(2) name 0x00 name ...            entry: a file or directory (record.go); depth 0 is /memories itself
+//	r hash(32) part(2)                       response to the request whose id has the hash (request.go)
+//	s time(8) hash(32)                       when that response was recorded, so that old ones are found
 //	0xff id(8) revision(8) chunk(4)          contents of a file: up to 64 KiB a chunk
 //
 // The key of an entry begins with its depth, so a listing of two levels is two scans, whatever lies deeper, and a
@@ -92,6 +94,7 @@ type Entry struct {
 type Memory struct {
 	store    kv.Store
 	defaults Settings
+	window   time.Duration
 	now      func() time.Time
 }
 
@@ -100,6 +103,8 @@ type Options struct {
 	// Defaults are the settings of namespaces that set nothing; nil fields take CreateError, DefaultViewMaxChars and
 	// DefaultMaxFileBytes.
 	Defaults Settings
+	// RequestWindow is how long the response of a request is recorded; 0 is DefaultRequestWindow.
+	RequestWindow time.Duration
 	// Now is the clock; nil is time.Now.
 	Now func() time.Time
 }
@@ -117,31 +122,28 @@ func New(store kv.Store, opts Options) (*Memory, error) {
 	if opts.Now == nil {
 		opts.Now = time.Now
 	}
-	return &Memory{store: store, defaults: defaults, now: opts.Now}, nil
+	if opts.RequestWindow <= 0 {
+		opts.RequestWindow = DefaultRequestWindow
+	}
+	return &Memory{store: store, defaults: defaults, window: opts.RequestWindow, now: opts.Now}, nil
 }
 
-// Do executes one command. An error is an *InvalidError for a namespace outside the grammar, the context's error, or
-// one that wraps an error of package kv.
-func (m *Memory) Do(ctx context.Context, namespace string, cmd Command) (Result, error) {
-	var paths []Path
-	for _, requested := range cmd.paths() {
-		p, f := parsePath(requested)
-		if f != nil {
-			return m.result(namespace, Result{}, f)
-		}
-		paths = append(paths, p)
+// Do executes one command. An error is an *InvalidError for a namespace outside the grammar, ErrRequestIDReused, the
+// context's error, or one that wraps an error of package kv.
+func (m *Memory) Do(ctx context.Context, namespace string, cmd Command, call Call) (Result, error) {
+	s, f := newStep(cmd, call)
+	if f != nil {
+		return m.result(namespace, Result{}, f)
+	}
+	if cmd.Writes() {
+		results, err := m.update(ctx, namespace, request{call.RequestID, fingerprint(s)}, s)
+		return m.result(namespace, results[0], err)
 	}
 	var result Result
-	run := func(t *tree) (err error) {
-		result, err = cmd.run(t, paths)
+	err := m.view(ctx, namespace, func(t *tree) (err error) {
+		result, err = s.run(t)
 		return err
-	}
-	var err error
-	if cmd.Writes() {
-		err = m.update(ctx, namespace, run, paths...)
-	} else {
-		err = m.view(ctx, namespace, run, paths...)
-	}
+	}, s.paths...)
 	return m.result(namespace, result, err)
 }
 
@@ -152,7 +154,7 @@ func (m *Memory) view(ctx context.Context, namespace string, fn func(*tree) erro
 	}
 	return m.store.View(ctx, namespace, func(r kv.Reader) error {
 		t := &tree{reader: r}
-		if err := t.read(paths...); err != nil {
+		if _, err := t.read(paths); err != nil {
 			return err
 		}
 		t.settings = t.header.settings.or(m.defaults)
@@ -163,34 +165,55 @@ func (m *Memory) view(ctx context.Context, namespace string, fn func(*tree) erro
 // errDeleting means that a namespace has to be deleted to its end before it can be changed.
 var errDeleting = errors.New("namespace is being deleted")
 
-// update runs fn in a transaction on a namespace, of which the paths were read, and writes what it changed.
-func (m *Memory) update(ctx context.Context, namespace string, fn func(*tree) error, paths ...Path) error {
+// update runs steps in one transaction, or returns what the same request returned before. It returns as many results
+// as there are steps, also with an error; a failed step is a *stepError.
+func (m *Memory) update(ctx context.Context, namespace string, rq request, steps ...step) ([]Result, error) {
+	results := make([]Result, len(steps))
 	if err := ValidateNamespace(namespace); err != nil {
-		return err
+		return results, err
 	}
-	now := m.now().UnixNano()
+	now := m.now()
 	for {
 		err := m.store.Update(ctx, namespace, func(tx kv.Tx) error {
-			t := &tree{reader: tx, tx: tx, now: now}
-			if err := t.read(paths...); err != nil {
-				return err
-			}
-			if t.header.deleting {
-				return errDeleting
-			}
-			t.settings = t.header.settings.or(m.defaults)
-			if err := fn(t); err != nil {
-				return err
-			}
-			return t.flush()
+			return m.run(tx, now.UnixNano(), rq, steps, results)
 		})
 		if !errors.Is(err, errDeleting) {
-			return err
+			return results, err
 		}
 		if err := m.purge(ctx, namespace); err != nil {
-			return err
+			return results, err
 		}
 	}
+}
+
+// run is the transaction of update.
+func (m *Memory) run(tx kv.Tx, now int64, rq request, steps []step, results []Result) error {
+	for i, s := range steps {
+		t := &tree{reader: tx, tx: tx, now: now}
+		values, err := t.read(s.paths, rq.key())
+		if err != nil {
+			return err
+		}
+		if t.header.deleting {
+			return errDeleting
+		}
+		if i == 0 {
+			replayed, err := m.replay(tx, now, rq, values[0], results)
+			if replayed || err != nil {
+				return err
+			}
+		}
+		t.settings = t.header.settings.or(m.defaults)
+		if results[i], err = s.run(t); err != nil {
+			return &stepError{i, err}
+		}
+		if t.changed {
+			if err := t.flush(); err != nil {
+				return err
+			}
+		}
+	}
+	return m.record(tx, now, rq, results)
 }
 
 // result turns a failure into what the model reads. The name of the namespace is checked first of all.

@@ -54,7 +54,7 @@ func newMemoryAt(t tester, defaults memory.Settings, now func() time.Time) *memo
 // do executes a command that must not give an error.
 func do(t tester, m *memory.Memory, cmd memory.Command) memory.Result {
 	t.Helper()
-	result, err := m.Do(t.Context(), namespace, cmd)
+	result, err := m.Do(t.Context(), namespace, cmd, memory.Call{})
 	if err != nil {
 		t.Fatalf("%s: %v", cmd.Name(), err)
 	}
@@ -78,7 +78,7 @@ func (e executor) Execute(ctx context.Context, input json.RawMessage) (memtest.R
 	cmd, _, result := memory.Parse(string(input))
 	if cmd != nil {
 		var err error
-		if result, err = e.m.Do(ctx, namespace, cmd); err != nil {
+		if result, err = e.m.Do(ctx, namespace, cmd, memory.Call{}); err != nil {
 			return memtest.Result{}, err
 		}
 	}
@@ -93,7 +93,7 @@ func (e executor) Execute(ctx context.Context, input json.RawMessage) (memtest.R
 }
 
 func (e executor) Put(ctx context.Context, path string, data []byte) error {
-	_, err := e.m.Do(ctx, namespace, memory.Put{Path: path, Data: data})
+	_, err := e.m.Do(ctx, namespace, memory.Put{Path: path, Data: data}, memory.Call{})
 	return err
 }
 

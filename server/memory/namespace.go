@@ -105,39 +105,49 @@ func (m *Memory) Namespaces(ctx context.Context, after string, limit int) (
 	return namespaces, next, nil
 }
 
-// UpdateSettings changes the settings of a namespace: change gets them and returns the new ones. It may run more than
-// once. Settings out of their range are an *InvalidError.
-func (m *Memory) UpdateSettings(ctx context.Context, name string, change func(Settings) Settings) (Namespace, error) {
-	var ns Namespace
-	err := m.update(ctx, name, func(t *tree) error {
-		settings := change(t.header.settings)
-		if err := settings.validate(); err != nil {
-			return err
-		}
-		t.begin()
-		t.header.settings = settings
-		t.settings = settings.or(m.defaults)
-		ns = t.namespace(name)
-		return nil
-	}, Path{})
-	return ns, err
+// UpdateSettings changes settings of a namespace and returns it as it is then. Settings out of their range, and names
+// that are none, are an *InvalidError. The other errors are those of Do.
+func (m *Memory) UpdateSettings(ctx context.Context, name string, change SettingsChange, requestID string) (
+	Namespace, error,
+) {
+	if err := change.validate(); err != nil {
+		return Namespace{}, err
+	}
+	s := step{cmd: change}
+	if _, err := m.update(ctx, name, request{requestID, fingerprint(s)}, s); err != nil {
+		return Namespace{}, err
+	}
+	return m.Namespace(ctx, name)
 }
 
 // DeleteNamespace removes a namespace with everything in it. To readers it is empty at once; where it is too large for
 // one transaction, the rest goes in several, and what a crash left is removed by the next change. ErrNoNamespace where
 // it holds nothing.
 func (m *Memory) DeleteNamespace(ctx context.Context, name string) error {
-	err := m.update(ctx, name, func(t *tree) error {
-		if t.header.revision == 0 {
-			return ErrNoNamespace
-		}
-		t.header.deleting = true
-		return nil
-	})
-	if err != nil {
+	if _, err := m.update(ctx, name, request{}, step{cmd: deleteNamespace{}}); err != nil {
 		return err
 	}
 	return m.purge(ctx, name)
+}
+
+// deleteNamespace marks a namespace as one to be deleted.
+type deleteNamespace struct{}
+
+// Name implements Command.
+func (deleteNamespace) Name() string { return "delete_namespace" }
+
+// Writes implements Command.
+func (deleteNamespace) Writes() bool { return true }
+
+func (deleteNamespace) paths() []string  { return nil }
+func (deleteNamespace) fields() []string { return nil }
+
+func (deleteNamespace) run(t *tree, _ []Path) (Result, error) {
+	if t.header.revision == 0 {
+		return Result{}, ErrNoNamespace
+	}
+	t.header.deleting, t.changed = true, true
+	return Result{}, nil
 }
 
 // purge removes what is left of a namespace that is being deleted.
@@ -148,7 +158,7 @@ func (m *Memory) purge(ctx context.Context, name string) error {
 		err := m.store.Update(ctx, name, func(tx kv.Tx) error {
 			finished = true
 			t := &tree{reader: tx}
-			if err := t.read(); err != nil || !t.header.deleting {
+			if _, err := t.read(nil); err != nil || !t.header.deleting {
 				return err // not deleting: someone else finished it
 			}
 			var keys [][]byte

@@ -35,11 +35,11 @@ func TestNamespaces(t *testing.T) {
 	m := newMemory(t, memory.Settings{})
 	names := []string{"a", "a-b", "a/b", "b"}
 	for _, name := range names {
-		if _, err := m.Do(t.Context(), name, memory.Create{Path: "/memories/f", FileText: name}); err != nil {
+		if _, err := m.Do(t.Context(), name, memory.Create{Path: "/memories/f", FileText: name}, memory.Call{}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if _, err := m.Do(t.Context(), "viewed", memory.View{Path: "/memories"}); err != nil {
+	if _, err := m.Do(t.Context(), "viewed", memory.View{Path: "/memories"}, memory.Call{}); err != nil {
 		t.Fatal(err)
 	}
 	var got []string
@@ -66,21 +66,20 @@ func TestNamespaces(t *testing.T) {
 
 func TestSettings(t *testing.T) {
 	m := newMemory(t, memory.Settings{ViewMaxChars: new(int64(5))})
-	set := func(change func(*memory.Settings)) error {
-		_, err := m.UpdateSettings(t.Context(), namespace, func(s memory.Settings) memory.Settings {
-			change(&s)
-			return s
-		})
+	set := func(change memory.SettingsChange) error {
+		_, err := m.UpdateSettings(t.Context(), namespace, change, "")
 		return err
 	}
-	for name, change := range map[string]func(*memory.Settings){
-		"create_on_existing": func(s *memory.Settings) { s.CreateOnExisting = new(memory.CreateOnExisting(3)) },
-		"view_max_chars":     func(s *memory.Settings) { s.ViewMaxChars = new(int64(-1)) },
-		"max_file_bytes":     func(s *memory.Settings) { s.MaxFileBytes = new(int64(memory.MaxFileBytes + 1)) },
+	for field, change := range map[string]memory.SettingsChange{
+		"create_on_existing": {Settings: memory.Settings{CreateOnExisting: new(memory.CreateOnExisting(3))}},
+		"view_max_chars":     {Settings: memory.Settings{ViewMaxChars: new(int64(-1))}},
+		"max_file_bytes":     {Settings: memory.Settings{MaxFileBytes: new(int64(memory.MaxFileBytes + 1))}},
+		"settings":           {},
+		"update_mask":        {Names: []string{"colour"}},
 	} {
 		var invalid *memory.InvalidError
-		if err := set(change); !errors.As(err, &invalid) || invalid.Field != name {
-			t.Errorf("%s: %v", name, err)
+		if err := set(change); !errors.As(err, &invalid) || invalid.Field != field {
+			t.Errorf("%s: %v", field, err)
 		}
 	}
 	if ns, err := m.Namespace(t.Context(), namespace); err != nil || ns.Revision != 0 {
@@ -91,7 +90,7 @@ func TestSettings(t *testing.T) {
 	if result := do(t, m, memory.Create{Path: "/memories/f", FileText: "new"}); !result.IsError() {
 		t.Error("create replaced a file by default")
 	}
-	if err := set(func(s *memory.Settings) { s.CreateOnExisting = new(memory.CreateOverwrite) }); err != nil {
+	if err := set(memory.SettingsChange{Settings: memory.Settings{CreateOnExisting: new(memory.CreateOverwrite)}}); err != nil {
 		t.Fatal(err)
 	}
 	must(t, m, memory.Create{Path: "/memories/f", FileText: "new"})
@@ -99,7 +98,7 @@ func TestSettings(t *testing.T) {
 	if err != nil || *ns.Effective.ViewMaxChars != 5 || ns.Settings.ViewMaxChars != nil || ns.Revision != 3 {
 		t.Errorf("got %+v, %v", ns, err)
 	}
-	if err := set(func(s *memory.Settings) { s.CreateOnExisting = nil }); err != nil {
+	if err := set(memory.SettingsChange{Names: []string{"create_on_existing"}}); err != nil {
 		t.Fatal(err)
 	}
 	if result := do(t, m, memory.Create{Path: "/memories/f", FileText: "new"}); !result.IsError() {

@@ -41,6 +41,8 @@ const (
 	ReasonInvalidParameterType      Reason = 26
 	ReasonInputNotObject            Reason = 27
 	ReasonDirectoryTooLarge         Reason = 36
+	ReasonPreconditionFailed        Reason = 38
+	ReasonBatchTooLarge             Reason = 40
 )
 
 // Reasons returns the reasons that the commands give, without ReasonNone.
@@ -49,7 +51,7 @@ func Reasons() []Reason {
 	for r := ReasonViewPathNotFound; r <= ReasonInputNotObject; r++ {
 		reasons = append(reasons, r)
 	}
-	return append(reasons, ReasonDirectoryTooLarge)
+	return append(reasons, ReasonDirectoryTooLarge, ReasonPreconditionFailed, ReasonBatchTooLarge)
 }
 
 // failure is a command that fails because of what the model asked for. Returned from a transaction it leaves nothing

@@ -15,6 +15,8 @@ import (
 const (
 	namespacePrefix = 'n'
 	entryPrefix     = 'e'
+	recordPrefix    = 'r'
+	sweepPrefix     = 's'
 )
 
 // recordVersion is the first byte of every record. Raise it when a record changes so that older code would misread it.
@@ -231,6 +233,14 @@ func instant(nanoseconds int64) time.Time {
 		return time.Time{}
 	}
 	return time.Unix(0, nanoseconds).UTC()
+}
+
+// nanoseconds is the inverse of instant.
+func nanoseconds(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixNano()
 }
 
 // chunks is how many chunks the contents of a file have.

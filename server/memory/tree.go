@@ -20,6 +20,8 @@ type tree struct {
 	now      int64 // nanoseconds since 1970
 	header   header
 	settings Settings // in force; no field is nil
+	call     Call     // of the command that runs
+	changed  bool     // there is something to flush
 	nodes    map[string]*loaded
 	order    []*loaded // as they were read, so that the transaction writes in the same order each time it runs
 }
@@ -31,8 +33,9 @@ type loaded struct {
 	dirty bool
 }
 
-// read reads the namespace, the paths, and all directories above them, in one round trip.
-func (t *tree) read(paths ...Path) error {
+// read reads the namespace, the paths and all directories above them, and more keys, whose values it returns, all in one
+// round trip.
+func (t *tree) read(paths []Path, more ...[]byte) ([][]byte, error) {
 	t.nodes = make(map[string]*loaded)
 	keys := [][]byte{namespaceKey}
 	for _, p := range paths {
@@ -45,27 +48,28 @@ func (t *tree) read(paths ...Path) error {
 			}
 		}
 	}
-	values, err := t.reader.Get(keys...)
+	entries := len(keys)
+	values, err := t.reader.Get(append(keys, more...)...)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if values[0] != nil {
 		if t.header, err = decodeHeader(values[0]); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	if t.header.deleting {
 		t.header = header{deleting: true}
-		return nil
+		return make([][]byte, len(more)), nil
 	}
 	for i, l := range t.order {
 		if value := values[i+1]; value != nil {
 			if l.node, err = decodeNode(value); err != nil {
-				return err
+				return nil, err
 			}
 		}
 	}
-	return nil
+	return values[entries:], nil
 }
 
 // get returns an entry that was read, nil where it does not exist. /memories always does.
@@ -99,6 +103,7 @@ func (t *tree) begin() {
 		t.header.created = t.now
 	}
 	t.header.revision++
+	t.changed = true
 }
 
 func (t *tree) newID() uint64 {

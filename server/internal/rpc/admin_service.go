@@ -41,11 +41,11 @@ func (s *adminService) UpdateNamespace(ctx context.Context, req *memoryv1.Update
 	if err := checkRequest(req); err != nil {
 		return nil, StatusError(err)
 	}
-	change, err := settingsChange(req.GetSettings(), req.GetUpdateMask().GetPaths())
-	if err != nil {
-		return nil, StatusError(err)
+	change := memory.SettingsChange{
+		Settings: fromSettings(req.GetSettings()),
+		Names:    req.GetUpdateMask().GetPaths(),
 	}
-	namespace, err := s.memory.UpdateSettings(ctx, req.GetNamespace(), change)
+	namespace, err := s.memory.UpdateSettings(ctx, req.GetNamespace(), change, req.GetRequestId())
 	if err != nil {
 		return nil, StatusError(err)
 	}

@@ -56,6 +56,9 @@ var outcomes = []struct {
 	{kv.ErrReadOnly, outcome{codes.FailedPrecondition, "STORE_READ_ONLY", "the store is read-only", true}},
 	{kv.ErrCorrupt, outcome{codes.DataLoss, "STORE_CORRUPT", "stored data are damaged", false}},
 	{kv.ErrTooLarge, outcome{codes.Internal, "INTERNAL", "internal error", true}},
+	{memory.ErrRequestIDReused, outcome{
+		codes.InvalidArgument, "REQUEST_ID_REUSED", "the request_id was used before for a different command", true,
+	}},
 	{memory.ErrNoNamespace, outcome{codes.NotFound, "NAMESPACE_NOT_FOUND", "no such namespace", true}},
 	{ErrOverloaded, outcome{codes.ResourceExhausted, "OVERLOADED", "too many calls at once", true}},
 	// A transaction gives the error of the context only where it was not begun.

@@ -36,7 +36,8 @@ func (s *fileService) Put(stream grpc.ClientStreamingServer[memoryv1.PutRequest,
 	if err != nil {
 		return StatusError(err)
 	}
-	res, err := s.do(stream.Context(), header, memory.Put{Path: header.GetPath(), Data: data})
+	res, err := s.do(stream.Context(), header, memory.Put{Path: header.GetPath(), Data: data},
+		conditions{ifRevision: header.IfRevision, ifSHA256: header.IfSha256})
 	if err != nil {
 		return err
 	}

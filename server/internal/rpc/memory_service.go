@@ -23,7 +23,7 @@ func (s *memoryService) View(ctx context.Context, req *memoryv1.ViewRequest) (*m
 	if r := req.GetViewRange(); r != nil {
 		cmd.Range = &memory.Range{Start: r.GetStart(), End: r.GetEnd()}
 	}
-	res, err := s.do(ctx, req, cmd)
+	res, err := s.do(ctx, req, cmd, conditions{})
 	if err != nil {
 		return nil, err
 	}
@@ -37,7 +37,8 @@ func (s *memoryService) View(ctx context.Context, req *memoryv1.ViewRequest) (*m
 
 // Create implements memoryv1.MemoryServiceServer.
 func (s *memoryService) Create(ctx context.Context, req *memoryv1.CreateRequest) (*memoryv1.CreateResponse, error) {
-	res, err := s.do(ctx, req, memory.Create{Path: req.GetPath(), FileText: req.GetFileText()})
+	res, err := s.do(ctx, req, memory.Create{Path: req.GetPath(), FileText: req.GetFileText()},
+		conditions{ifRevision: req.IfRevision, ifSHA256: req.IfSha256})
 	if err != nil {
 		return nil, err
 	}
@@ -49,7 +50,9 @@ func (s *memoryService) StrReplace(ctx context.Context, req *memoryv1.StrReplace
 	*memoryv1.StrReplaceResponse, error,
 ) {
 	cmd := memory.StrReplace{Path: req.GetPath(), OldStr: req.GetOldStr(), NewStr: req.GetNewStr()}
-	res, err := s.do(ctx, req, cmd)
+	res, err := s.do(ctx, req, cmd, conditions{
+		ifRevision: req.IfRevision, ifSHA256: req.IfSha256, viewedSHA256: req.ViewedSha256,
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -61,7 +64,7 @@ func (s *memoryService) StrReplace(ctx context.Context, req *memoryv1.StrReplace
 // Insert implements memoryv1.MemoryServiceServer.
 func (s *memoryService) Insert(ctx context.Context, req *memoryv1.InsertRequest) (*memoryv1.InsertResponse, error) {
 	cmd := memory.Insert{Path: req.GetPath(), InsertLine: req.GetInsertLine(), InsertText: req.GetInsertText()}
-	res, err := s.do(ctx, req, cmd)
+	res, err := s.do(ctx, req, cmd, conditions{ifRevision: req.IfRevision, ifSHA256: req.IfSha256})
 	if err != nil {
 		return nil, err
 	}
@@ -70,7 +73,8 @@ func (s *memoryService) Insert(ctx context.Context, req *memoryv1.InsertRequest)
 
 // Delete implements memoryv1.MemoryServiceServer.
 func (s *memoryService) Delete(ctx context.Context, req *memoryv1.DeleteRequest) (*memoryv1.DeleteResponse, error) {
-	res, err := s.do(ctx, req, memory.Delete{Path: req.GetPath()})
+	res, err := s.do(ctx, req, memory.Delete{Path: req.GetPath()},
+		conditions{ifRevision: req.IfRevision, ifSHA256: req.IfSha256})
 	if err != nil {
 		return nil, err
 	}
@@ -79,7 +83,8 @@ func (s *memoryService) Delete(ctx context.Context, req *memoryv1.DeleteRequest)
 
 // Rename implements memoryv1.MemoryServiceServer.
 func (s *memoryService) Rename(ctx context.Context, req *memoryv1.RenameRequest) (*memoryv1.RenameResponse, error) {
-	res, err := s.do(ctx, req, memory.Rename{OldPath: req.GetOldPath(), NewPath: req.GetNewPath()})
+	res, err := s.do(ctx, req, memory.Rename{OldPath: req.GetOldPath(), NewPath: req.GetNewPath()},
+		conditions{ifRevision: req.IfRevision, ifSHA256: req.IfSha256})
 	if err != nil {
 		return nil, err
 	}
@@ -91,22 +96,72 @@ func (s *memoryService) Execute(ctx context.Context, req *memoryv1.ExecuteReques
 	if err := checkRequest(req); err != nil { // Also where the input holds no command.
 		return nil, StatusError(err)
 	}
-	cmd, repairs, res := memory.Parse(req.GetInput())
+	cmd, res := s.parse(req.GetInput())
+	if cmd == nil {
+		return toExecuteResponse(res), nil
+	}
+	res, err := s.do(ctx, req, cmd, conditions{
+		ifRevision: req.IfRevision, ifSHA256: req.IfSha256, viewedSHA256: req.ViewedSha256,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return toExecuteResponse(res), nil
+}
+
+// parse reads the input of a tool call and counts what was wrong with it.
+func (s *memoryService) parse(input string) (memory.Command, memory.Result) {
+	cmd, repairs, res := memory.Parse(input)
 	for _, r := range repairs {
 		s.recorder.Repaired(string(r))
 	}
 	if cmd == nil {
 		s.recorder.Command(invalidCommand, ReasonLabel(memoryv1.Reason(res.Reason)))
-		return &memoryv1.ExecuteResponse{Result: toResult(res)}, nil
 	}
-	res, err := s.do(ctx, req, cmd)
+	return cmd, res
+}
+
+// Apply implements memoryv1.MemoryServiceServer.
+func (s *memoryService) Apply(ctx context.Context, req *memoryv1.ApplyRequest) (*memoryv1.ApplyResponse, error) {
+	if err := checkRequest(req); err != nil {
+		return nil, StatusError(err)
+	}
+	var commands []memory.BatchCommand
+	for i, c := range req.GetCommands() {
+		call, err := conditions{ifRevision: c.IfRevision, ifSHA256: c.IfSha256}.call("")
+		if err != nil {
+			return nil, StatusError(err)
+		}
+		if i >= memory.MaxBatchCommands { // Batch refuses them by their number.
+			commands = append(commands, memory.BatchCommand{})
+			continue
+		}
+		cmd, res := s.parse(c.GetInput())
+		if cmd == nil {
+			return &memoryv1.ApplyResponse{Result: toResult(res), FailedCommand: new(int32(i))}, nil
+		}
+		commands = append(commands, memory.BatchCommand{Command: cmd, Call: call})
+	}
+	batch, err := s.memory.Batch(ctx, req.GetNamespace(), commands, req.GetRequestId())
 	if err != nil {
-		return nil, err
+		return nil, StatusError(err)
 	}
+	s.recorder.Command("apply", ReasonLabel(memoryv1.Reason(batch.Failed.Reason)))
+	resp := &memoryv1.ApplyResponse{Result: toResult(batch.Failed)}
+	if batch.FailedIndex >= 0 {
+		resp.FailedCommand = new(int32(batch.FailedIndex))
+	}
+	for _, res := range batch.Results {
+		resp.Responses = append(resp.Responses, toExecuteResponse(res))
+	}
+	return resp, nil
+}
+
+func toExecuteResponse(res memory.Result) *memoryv1.ExecuteResponse {
 	return &memoryv1.ExecuteResponse{
 		Result:   toResult(res),
 		Revision: res.Revision,
 		Entry:    toEntry(res.Entry),
 		Entries:  toEntries(res.Entries),
-	}, nil
+	}
 }

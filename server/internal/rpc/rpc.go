@@ -60,11 +60,19 @@ type executor struct {
 }
 
 // do checks a request and runs a command in its namespace. Its errors are statuses.
-func (e executor) do(ctx context.Context, req namespaced, cmd memory.Command) (memory.Result, error) {
+func (e executor) do(ctx context.Context, req namespaced, cmd memory.Command, c conditions) (memory.Result, error) {
 	if err := checkRequest(req); err != nil {
 		return memory.Result{}, StatusError(err)
 	}
-	res, err := e.memory.Do(ctx, req.GetNamespace(), cmd)
+	var requestID string
+	if r, ok := req.(recorded); ok {
+		requestID = r.GetRequestId()
+	}
+	call, err := c.call(requestID)
+	if err != nil {
+		return memory.Result{}, StatusError(err)
+	}
+	res, err := e.memory.Do(ctx, req.GetNamespace(), cmd, call)
 	if err != nil {
 		return memory.Result{}, StatusError(err)
 	}

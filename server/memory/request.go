@@ -1,0 +1,247 @@
+package memory
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"time"
+
+	"github.com/seed-7f2870e1/memoryd/server/kv"
+)
+
+// DefaultRequestWindow is how long the response of a request is recorded, unless Options say otherwise.
+const DefaultRequestWindow = 24 * time.Hour
+
+// ErrRequestIDReused means that the id of a request was used before for something else.
+var ErrRequestIDReused = errors.New("request id was used for a different command")
+
+const (
+	// recordPartBytes is how much of a recorded response one value holds.
+	recordPartBytes = 128 << 10
+	// sweepStep is how many old responses an update that records one removes: more than it adds, so that they go.
+	sweepStep = 4
+)
+
+// request is a request that may be repeated. The zero value is one that may not.
+type request struct {
+	id          string
+	fingerprint [sha256.Size]byte // of what is asked for
+}
+
+// fingerprint tells what is asked for from anything else. It is about commands as they were parsed, so an input that
+// was put right and one that was right are the same.
+func fingerprint(steps ...step) [sha256.Size]byte {
+	h := sha256.New()
+	write := func(s string) {
+		_, _ = h.Write(binary.AppendUvarint(nil, uint64(len(s)))) // never fails
+		_, _ = h.Write([]byte(s))
+	}
+	for _, s := range steps {
+		write(s.cmd.Name())
+		for _, field := range s.cmd.fields() {
+			write(field)
+		}
+	}
+	return [sha256.Size]byte(h.Sum(nil))
+}
+
+func (rq request) hash() [sha256.Size]byte { return sha256.Sum256([]byte(rq.id)) }
+
+// key is the key of the first part of the recorded response.
+func (rq request) key() []byte { return recordKey(rq.hash(), 0) }
+
+func recordKey(hash [sha256.Size]byte, part int) []byte {
+	return binary.BigEndian.AppendUint16(recordKeyPrefix(hash), uint16(part))
+}
+
+func recordKeyPrefix(hash [sha256.Size]byte) []byte {
+	return append([]byte{recordPrefix}, hash[:]...)
+}
+
+// sweepKey sorts by time.
+func sweepKey(recorded int64, hash [sha256.Size]byte) []byte {
+	key := binary.BigEndian.AppendUint64([]byte{sweepPrefix}, uint64(recorded))
+	return append(key, hash[:]...)
+}
+
+// replay fills in the results that were recorded for a request, if there are any. first is the first part of the record,
+// nil where there is none.
+func (m *Memory) replay(tx kv.Tx, now int64, rq request, first []byte, results []Result) (replayed bool, err error) {
+	if rq.id == "" || first == nil {
+		return false, nil
+	}
+	var whole []byte
+	err = tx.Scan(kv.ScanOptions{Prefix: recordKeyPrefix(rq.hash())}, func(_, part []byte) error {
+		whole = append(whole, part...)
+		return nil
+	})
+	if err != nil {
+		return false, err
+	}
+	d := decoder{rest: whole}
+	d.version()
+	recorded := d.varint()
+	same := [sha256.Size]byte(d.bytes(sha256.Size)) == rq.fingerprint
+	switch {
+	case d.err != nil:
+		return false, d.finish("request")
+	case m.expired(recorded, now):
+		return false, forget(tx, recorded, rq.hash())
+	case !same:
+		return false, ErrRequestIDReused
+	}
+	for i := range results {
+		results[i] = d.result()
+	}
+	return true, d.finish("request")
+}
+
+// record records the results of a request, and removes some that are old.
+func (m *Memory) record(tx kv.Tx, now int64, rq request, results []Result) error {
+	if rq.id == "" {
+		return nil
+	}
+	whole := []byte{recordVersion}
+	whole = binary.AppendVarint(whole, now)
+	whole = append(whole, rq.fingerprint[:]...)
+	for _, r := range results {
+		whole = appendResult(whole, r)
+	}
+	for part := 0; len(whole) > 0; part++ {
+		n := min(len(whole), recordPartBytes)
+		if err := tx.Put(recordKey(rq.hash(), part), whole[:n]); err != nil {
+			return err
+		}
+		whole = whole[n:]
+	}
+	if err := tx.Put(sweepKey(now, rq.hash()), nil); err != nil {
+		return err
+	}
+	return m.sweep(tx, now)
+}
+
+// sweep removes a few of the responses that nobody asks for any more.
+func (m *Memory) sweep(tx kv.Tx, now int64) error {
+	var old [][]byte
+	opts := kv.ScanOptions{Prefix: []byte{sweepPrefix}, Limit: sweepStep, KeysOnly: true}
+	err := tx.Scan(opts, func(key, _ []byte) error {
+		if !m.expired(int64(binary.BigEndian.Uint64(key[1:])), now) {
+			return kv.Stop
+		}
+		old = append(old, key)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	for _, key := range old {
+		if err := forget(tx, int64(binary.BigEndian.Uint64(key[1:])), [sha256.Size]byte(key[9:])); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (m *Memory) expired(recorded, now int64) bool { return now-recorded > int64(m.window) }
+
+// forget removes a recorded response.
+func forget(tx kv.Tx, recorded int64, hash [sha256.Size]byte) error {
+	keys := [][]byte{sweepKey(recorded, hash)}
+	opts := kv.ScanOptions{Prefix: recordKeyPrefix(hash), KeysOnly: true}
+	err := tx.Scan(opts, func(key, _ []byte) error {
+		keys = append(keys, key)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	for _, key := range keys {
+		if err := tx.Delete(key); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func appendResult(b []byte, r Result) []byte {
+	b = binary.AppendUvarint(b, uint64(len(r.Content)))
+	for _, block := range r.Content {
+		b = appendText(b, block.Text)
+		b = appendText(b, block.MediaType)
+		b = appendText(b, string(block.Data))
+	}
+	b = binary.AppendVarint(b, r.Revision)
+	var entries []Entry
+	if r.Entry != nil {
+		entries = append(entries, *r.Entry)
+	}
+	b = appendEntries(b, entries)
+	return appendEntries(b, r.Entries)
+}
+
+func appendEntries(b []byte, entries []Entry) []byte {
+	b = binary.AppendUvarint(b, uint64(len(entries)))
+	for _, e := range entries {
+		var flags byte
+		if e.Dir {
+			flags |= flagDir
+		}
+		b = append(appendText(b, e.Path), flags)
+		for _, n := range []int64{nanoseconds(e.Created), nanoseconds(e.Modified), e.Revision, e.Size, e.Lines, e.FileCount} {
+			b = binary.AppendVarint(b, n)
+		}
+		b = append(b, e.SHA256[:]...)
+	}
+	return b
+}
+
+func appendText(b []byte, s string) []byte {
+	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
+}
+
+func (d *decoder) result() Result {
+	var r Result
+	for range d.count() {
+		block := Block{Text: d.text(), MediaType: d.text()}
+		if data := d.text(); data != "" {
+			block.Data = []byte(data)
+		}
+		r.Content = append(r.Content, block)
+	}
+	r.Revision = d.varint()
+	if entries := d.entries(); len(entries) > 0 {
+		r.Entry = &entries[0]
+	}
+	r.Entries = d.entries()
+	return r
+}
+
+func (d *decoder) entries() []Entry {
+	var entries []Entry
+	for range d.count() {
+		entries = append(entries, Entry{
+			Path:      d.text(),
+			Dir:       d.byte()&flagDir != 0,
+			Created:   instant(d.varint()),
+			Modified:  instant(d.varint()),
+			Revision:  d.varint(),
+			Size:      d.varint(),
+			Lines:     d.varint(),
+			FileCount: d.varint(),
+			SHA256:    [sha256.Size]byte(d.bytes(sha256.Size)),
+		})
+	}
+	return entries
+}
+
+func (d *decoder) text() string { return string(d.bytes(d.count())) }
+
+// count reads a length. What it counts takes at least a byte each, so a larger one than there are bytes is an error.
+func (d *decoder) count() int {
+	n := d.uvarint()
+	if n > uint64(len(d.rest)) {
+		d.fail()
+		return 0
+	}
+	return int(n)
+}
