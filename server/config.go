@@ -40,6 +40,9 @@ type Config struct {
 
 	// Defaults are the settings of namespaces that set nothing themselves; nil fields take those of package memory.
 	Defaults memory.Settings
+	// RequestWindow is how long a request that succeeded can be repeated under its id without being done again. 0 is
+	// memory.DefaultRequestWindow.
+	RequestWindow time.Duration
 
 	// ShutdownTimeout is how long calls may go on after the server was told to stop. 0 is DefaultShutdownTimeout.
 	ShutdownTimeout time.Duration
@@ -78,7 +81,7 @@ func (c Config) Validate() error {
 	for _, d := range []struct {
 		field string
 		value time.Duration
-	}{{"ShutdownTimeout", c.ShutdownTimeout}, {"CallTimeout", c.CallTimeout}} {
+	}{{"RequestWindow", c.RequestWindow}, {"ShutdownTimeout", c.ShutdownTimeout}, {"CallTimeout", c.CallTimeout}} {
 		if d.value < 0 {
 			return &ConfigError{d.field, d.value, "it must be longer than 0s"}
 		}

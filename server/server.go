@@ -99,7 +99,7 @@ func New(ctx context.Context, cfg Config) (_ *Server, err error) {
 		return nil, err
 	}
 	opened.add(closeStore)
-	tree, err := memory.New(store, memory.Options{Defaults: cfg.Defaults})
+	tree, err := memory.New(store, memory.Options{Defaults: cfg.Defaults, RequestWindow: cfg.RequestWindow})
 	if err != nil {
 		return nil, err
 	}

@@ -73,6 +73,7 @@ log-format            text            default
 shutdown-timeout      10s             default
 call-timeout          30s             default
 max-concurrent-calls  1024            default
+request-window        24h0m0s         default
 create-on-existing    error           default
 view-max-chars        16000           default
 max-file-bytes        1048576         default
@@ -104,6 +105,7 @@ log-format            text                             default
 shutdown-timeout      10s                              default
 call-timeout          1m0s                             file PATH
 max-concurrent-calls  7                                file PATH
+request-window        24h0m0s                          default
 create-on-existing    error                            default
 view-max-chars        3                                env MEMORYD_VIEW_MAX_CHARS
 max-file-bytes        5                                flag
@@ -141,7 +143,7 @@ func TestConfig_SecretsAreHidden(t *testing.T) {
 
 func TestErrors(t *testing.T) {
 	fileKeys := "listen, data, http, insecure, log-level, log-format, shutdown-timeout, call-timeout, " +
-		"max-concurrent-calls, create-on-existing, view-max-chars, max-file-bytes"
+		"max-concurrent-calls, request-window, create-on-existing, view-max-chars, max-file-bytes"
 	const hint = `Run "memoryd --help" for usage.` + "\n"
 	tests := []struct {
 		name   string

@@ -25,6 +25,7 @@ const (
 	keyShutdownTimeout    = "shutdown-timeout"
 	keyCallTimeout        = "call-timeout"
 	keyMaxConcurrentCalls = "max-concurrent-calls"
+	keyRequestWindow      = "request-window"
 	keyCreateOnExisting   = "create-on-existing"
 	keyViewMaxChars       = "view-max-chars"
 	keyMaxFileBytes       = "max-file-bytes"
@@ -45,6 +46,8 @@ func addSettings(flags *pflag.FlagSet) {
 	flags.Duration(keyShutdownTimeout, server.DefaultShutdownTimeout, "how long calls may go on when the service stops")
 	flags.Duration(keyCallTimeout, server.DefaultCallTimeout, "how long a call may take; ten times that for Put and Get")
 	flags.Int(keyMaxConcurrentCalls, server.DefaultMaxConcurrentCalls, "how many calls may run at once")
+	flags.Duration(keyRequestWindow, memory.DefaultRequestWindow,
+		"how long a request that succeeded can be repeated under its id without being done again")
 	flags.String(keyCreateOnExisting, "error",
 		"what create does where a file exists, in namespaces that do not say: error or overwrite")
 	flags.Int64(keyViewMaxChars, memory.DefaultViewMaxChars,
@@ -60,6 +63,7 @@ var configFields = map[string]string{
 	"ShutdownTimeout":           keyShutdownTimeout,
 	"CallTimeout":               keyCallTimeout,
 	"MaxConcurrentCalls":        keyMaxConcurrentCalls,
+	"RequestWindow":             keyRequestWindow,
 	"Defaults.CreateOnExisting": keyCreateOnExisting,
 	"Defaults.ViewMaxChars":     keyViewMaxChars,
 	"Defaults.MaxFileBytes":     keyMaxFileBytes,
@@ -75,6 +79,7 @@ func (s *settings) serverConfig() (server.Config, error) {
 		ShutdownTimeout:    s.values.Duration(keyShutdownTimeout),
 		CallTimeout:        s.values.Duration(keyCallTimeout),
 		MaxConcurrentCalls: s.values.Int(keyMaxConcurrentCalls),
+		RequestWindow:      s.values.Duration(keyRequestWindow),
 		Defaults: memory.Settings{
 			ViewMaxChars: new(s.values.Int64(keyViewMaxChars)),
 			MaxFileBytes: new(s.values.Int64(keyMaxFileBytes)),
@@ -94,6 +99,8 @@ func (s *settings) serverConfig() (server.Config, error) {
 		return server.Config{}, s.invalid(keyListen, "it must be at least one address")
 	case cfg.Data == "":
 		return server.Config{}, s.invalid(keyData, "it must be a directory")
+	case cfg.RequestWindow == 0:
+		return server.Config{}, s.invalid(keyRequestWindow, "it must be longer than 0s")
 	case cfg.ShutdownTimeout == 0:
 		return server.Config{}, s.invalid(keyShutdownTimeout, "it must be longer than 0s")
 	case cfg.CallTimeout == 0:
