@@ -64,8 +64,8 @@ func sweepKey(recorded int64, hash [sha256.Size]byte) []byte {
 	return append(key, hash[:]...)
 }
 
-// replay fills in the results that were recorded for a request, if there are any. first is the first part of the record,
-// nil where there is none.
+// replay fills in the results that were recorded for a request, if there are any. first is the first part of the
+// record, nil where there is none.
 func (m *Memory) replay(tx kv.Tx, now int64, rq request, first []byte, results []Result) (replayed bool, err error) {
 	if rq.id == "" || first == nil {
 		return false, nil

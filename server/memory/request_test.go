@@ -219,7 +219,8 @@ func TestPreconditions(t *testing.T) {
 			memory.Delete{Path: "/memories/d"}, memory.Call{IfSHA256: new([32]byte)}, memory.ReasonPreconditionFailed,
 		},
 		"the match comes later": {
-			memory.StrReplace{Path: "/memories/f", OldStr: "z"}, memory.Call{IfSHA256: &other},
+			memory.StrReplace{Path: "/memories/f", OldStr: "z"},
+			memory.Call{IfSHA256: &other},
 			memory.ReasonPreconditionFailed,
 		},
 	} {

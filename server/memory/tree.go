@@ -33,8 +33,8 @@ type loaded struct {
 	dirty bool
 }
 
-// read reads the namespace, the paths and all directories above them, and more keys, whose values it returns, all in one
-// round trip.
+// read reads the namespace, the paths and all directories above them, and more keys, whose values it returns, all in
+// one round trip.
 func (t *tree) read(paths []Path, more ...[]byte) ([][]byte, error) {
 	t.nodes = make(map[string]*loaded)
 	keys := [][]byte{namespaceKey}
