@@ -128,6 +128,13 @@ func TestParseHostileInput(t *testing.T) {
 		{"null", "null", malformed},
 		{"raw NUL", "{\"command\":\"view\",\"path\":\"/memories\x00\"}", malformed},
 		{"more after the value", `{"command":"view","path":"/memories"} {}`, malformed},
+		{"other blanks before", "\u00a0{}", malformed},
+		{"other blanks after", "{}\v", malformed},
+		{"other blanks in a string", `"\u2028{}"`, malformed},
+		{
+			"other blanks in a range", `{"command":"view","path":"/memories","view_range":"\u00a0[1,2]"}`,
+			"Error: Invalid type for parameter: view_range must be an array of two integers",
+		},
 		{"a string in a string", `"\"{}\""`, malformed},
 		{"too deep", strings.Repeat("[", 10_001) + strings.Repeat("]", 10_001), malformed},
 		{

@@ -33,6 +33,9 @@ func Parse(input string) (Command, []Repair, Result) {
 	return cmd, p.repairs, Result{}
 }
 
+// jsonBlanks is what may be around a JSON value. Unicode has more blanks, which are not JSON.
+const jsonBlanks = " \t\r\n"
+
 // parser reads one input.
 type parser struct {
 	fields  map[string]json.RawMessage
@@ -94,14 +97,14 @@ func (p *parser) command(input string) (Command, *failure) {
 
 // object reads the input as a JSON object, or as a string that holds one.
 func (p *parser) object(input string) bool {
-	raw := bytes.TrimSpace([]byte(input))
+	raw := []byte(strings.Trim(input, jsonBlanks))
 	if bytes.HasPrefix(raw, []byte{'"'}) {
 		var inner string
 		if json.Unmarshal(raw, &inner) != nil {
 			return false
 		}
 		p.repaired(RepairStringInput)
-		raw = []byte(strings.TrimSpace(inner))
+		raw = []byte(strings.Trim(inner, jsonBlanks))
 	}
 	// null is no object, though it unmarshals into a map.
 	return bytes.HasPrefix(raw, []byte{'{'}) && json.Unmarshal(raw, &p.fields) == nil
@@ -177,7 +180,7 @@ func (p *parser) viewRange(raw json.RawMessage) (*Range, bool) {
 		if text == "" {
 			return nil, true
 		}
-		raw = json.RawMessage(strings.TrimSpace(text))
+		raw = json.RawMessage(strings.Trim(text, jsonBlanks))
 		if string(raw) == "null" {
 			return nil, true
 		}
@@ -205,7 +208,7 @@ func (p *parser) integer(raw json.RawMessage) (int64, bool) {
 		if json.Unmarshal(raw, &text) != nil {
 			return 0, false
 		}
-		n, ok := parseDigits(strings.Trim(text, " \t\r\n"))
+		n, ok := parseDigits(strings.Trim(text, jsonBlanks))
 		if ok {
 			p.repaired(RepairStringNumber)
 		}

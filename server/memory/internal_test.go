@@ -40,7 +40,7 @@ func FuzzPath(f *testing.F) {
 		}
 		for _, name := range p.names {
 			if name == "" || name == "." || name == ".." || len(name) > MaxNameBytes || strings.ContainsAny(name, "/\\\x00") ||
-				strings.ContainsFunc(name, unicode.IsControl) || !norm.NFC.IsNormalString(name) {
+				strings.ContainsFunc(name, unicode.IsControl) || toNFC(name) != name {
 				t.Errorf("%q has the name %q", requested, name)
 			}
 		}
@@ -140,6 +140,33 @@ func TestParseWholeFloat(t *testing.T) {
 	} {
 		if got, ok := parseWholeFloat(test.in); ok != test.ok || ok && got != test.want {
 			t.Errorf("parseWholeFloat(%q) = %d, %t; want %d, %t", test.in, got, ok, test.want, test.ok)
+		}
+	}
+}
+
+// TestNFC holds toNFC against the library where that is right: where there are no long runs of marks.
+func TestNFC(t *testing.T) {
+	letters := rapid.RuneFrom([]rune("aeA \u00c5\u212b\u1e9b\u0915\u09c7\u1100\u1161\u11a8\uac00\U0001d15e"),
+		unicode.Mn, unicode.Mc, unicode.Hangul, unicode.Latin)
+	rapid.Check(t, func(t *rapid.T) {
+		s := rapid.StringOfN(letters, 0, 30, -1).Draw(t, "s")
+		runes, marks := decompose(s)
+		if marks > maxMarks {
+			t.Skip("the library would change it")
+		}
+		if got, want := string(compose(runes)), norm.NFC.String(s); got != want {
+			t.Errorf("%+q: got %+q, want %+q", s, got, want)
+		}
+	})
+	for in, want := range map[string]string{
+		"e" + strings.Repeat("\u0316", 31):                  "e" + strings.Repeat("\u0316", 31),
+		"e" + strings.Repeat("\u0316", 40) + "\u0301":       "\u00e9" + strings.Repeat("\u0316", 40),
+		"e" + strings.Repeat("\u0301", 40):                  "\u00e9" + strings.Repeat("\u0301", 39),
+		strings.Repeat("\u0344", 20):                        strings.Repeat("\u0308\u0301", 20),
+		"\u1112\u1161\u11ab" + strings.Repeat("\u0316", 31): "\ud55c" + strings.Repeat("\u0316", 31),
+	} {
+		if got := toNFC(in); got != want {
+			t.Errorf("%+q: got %+q, want %+q", in, got, want)
 		}
 	}
 }

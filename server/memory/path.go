@@ -6,8 +6,6 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
-
-	"golang.org/x/text/unicode/norm"
 )
 
 // Path is a canonical path: the names below /memories, in Unicode NFC. The zero value is /memories itself.
@@ -53,7 +51,7 @@ func parsePath(requested string) (Path, *failure) {
 	if strings.Contains(below, `\`) {
 		return Path{}, failInvalidCharacters(requested)
 	}
-	below = norm.NFC.String(below)
+	below = toNFC(below)
 	if len(Root)+len(below) > MaxPathBytes {
 		return Path{}, failPathTooLong()
 	}
