@@ -33,7 +33,7 @@ func (m *Memory) Check(ctx context.Context, namespace string) error {
 		c := &checker{tree: t, totals: map[string]totals{}, contents: map[uint64]*node{}}
 		// Deepest first, so that what is below a directory is known before the directory.
 		for i := len(entries) - 1; i >= 0; i-- {
-			n, err := decodeNode(entries[i].value)
+			n, err := entries[i].decode()
 			if err != nil {
 				return err
 			}

@@ -292,7 +292,7 @@ func (t *tree) deleteTree(p Path, n *node) error {
 		return err
 	}
 	for _, r := range records {
-		n, err := decodeNode(r.value)
+		n, err := r.decode()
 		if err != nil {
 			return err
 		}
@@ -353,10 +353,14 @@ func (t *tree) moveBelow(from, to Path) error {
 		if keyPathBytes(key) > MaxPathBytes {
 			return failPathTooLong()
 		}
+		value, err := unseal(r.key, r.value)
+		if err != nil {
+			return err
+		}
 		if err := t.tx.Delete(r.key); err != nil {
 			return err
 		}
-		if err := t.tx.Put(key, r.value); err != nil {
+		if err := t.tx.Put(key, seal(key, value)); err != nil {
 			return err
 		}
 	}

@@ -3,6 +3,9 @@ package memory_test
 import (
 	"bytes"
 	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -217,6 +220,21 @@ func TestRepairs(t *testing.T) {
 	}
 }
 
+// TestParseMemory reads a range of millions of members, which is only looked at to see that there are more than two.
+func TestParseMemory(t *testing.T) {
+	input := `{"command":"view","path":"/memories","view_range":[` + strings.Repeat("1,", 2<<20) + `1]}`
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	cmd, _, _ := memory.Parse(input)
+	runtime.ReadMemStats(&after)
+	if diff := cmp.Diff(memory.Command(memory.View{Path: "/memories"}), cmd); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+	if got, limit := after.TotalAlloc-before.TotalAlloc, uint64(8*len(input)); got > limit {
+		t.Errorf("%d bytes allocated for an input of %d, want at most %d", got, len(input), limit)
+	}
+}
+
 // FuzzExecute checks that any input gets an answer.
 func FuzzExecute(f *testing.F) {
 	f.Add(`{"command":"create","path":"/memories/a","file_text":"x"}`)
@@ -230,6 +248,11 @@ func FuzzExecute(f *testing.F) {
 		m := newMemory(t, memory.Settings{})
 		must(t, m, memory.Create{Path: "/memories/f", FileText: "a\nb\n"})
 		cmd, _, result := memory.Parse(input)
+		trimmed := strings.Trim(input, " \t\r\n")
+		object := strings.HasPrefix(trimmed, "{") && json.Valid([]byte(input))
+		if refused := result.Reason == memory.ReasonInputNotObject; refused == object && !strings.HasPrefix(trimmed, `"`) {
+			t.Errorf("%q: refused %t, is an object %t", input, refused, object)
+		}
 		if cmd != nil {
 			result = do(t, m, cmd)
 		}
@@ -261,5 +284,27 @@ func TestModifiedTime(t *testing.T) {
 	result := must(t, m, memory.Insert{Path: "/memories/d/f", InsertText: "y"})
 	if got := result.Entry; !got.Created.Equal(testTime) || !got.Modified.Equal(now) {
 		t.Errorf("created %v, modified %v", got.Created, got.Modified)
+	}
+}
+
+// TestLargeListing views a directory that is too large for one message, with the limit off.
+func TestLargeListing(t *testing.T) {
+	m := newMemory(t, memory.Settings{ViewMaxChars: new(int64(0))})
+	name := strings.Repeat("n", 240)
+	const files = 20_000
+	for i := 0; i < files; i += memory.MaxBatchCommands {
+		var batch []memory.BatchCommand
+		for j := i; j < min(i+memory.MaxBatchCommands, files); j++ {
+			path := fmt.Sprintf("/memories/%d/%s%05d", j/5000, name, j)
+			batch = append(batch, memory.BatchCommand{Command: memory.Create{Path: path}})
+		}
+		if result, err := m.Batch(t.Context(), namespace, batch, ""); err != nil || result.Failed.IsError() {
+			t.Fatal(result, err)
+		}
+	}
+	result := must(t, m, memory.View{Path: "/memories"})
+	text := result.Content[0].Text
+	if len(text) > 5<<20 || !strings.Contains(text, "<NOTE>To save on context only part of this directory has been shown") {
+		t.Errorf("%d bytes: ...%s", len(text), text[len(text)-300:])
 	}
 }

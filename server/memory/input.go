@@ -3,6 +3,8 @@ package memory
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
+	"io"
 	"slices"
 	"strings"
 )
@@ -25,7 +27,7 @@ const (
 // Parse reads the input of a tool_use block. Unmistakable slips are put right and reported, each kind once; where more
 // is wrong, the command is nil and the result says what to send.
 func Parse(input string) (Command, []Repair, Result) {
-	var p parser
+	p := parser{fields: map[string]json.RawMessage{}}
 	cmd, f := p.command(input)
 	if f != nil {
 		return nil, p.repairs, f.result()
@@ -97,18 +99,55 @@ func (p *parser) command(input string) (Command, *failure) {
 
 // object reads the input as a JSON object, or as a string that holds one.
 func (p *parser) object(input string) bool {
-	raw := []byte(strings.Trim(input, jsonBlanks))
-	if bytes.HasPrefix(raw, []byte{'"'}) {
+	input = strings.Trim(input, jsonBlanks)
+	if isString(json.RawMessage(input)) {
 		var inner string
-		if json.Unmarshal(raw, &inner) != nil {
+		if json.Unmarshal([]byte(input), &inner) != nil {
 			return false
 		}
 		p.repaired(RepairStringInput)
-		raw = []byte(strings.Trim(inner, jsonBlanks))
+		input = inner
 	}
-	// null is no object, though it unmarshals into a map.
-	return bytes.HasPrefix(raw, []byte{'{'}) && json.Unmarshal(raw, &p.fields) == nil
+	d := json.NewDecoder(strings.NewReader(input))
+	if open, err := d.Token(); err != nil || open != json.Delim('{') {
+		return false
+	}
+	for d.More() {
+		name, err := d.Token()
+		if err != nil {
+			return false
+		}
+		if !slices.Contains(fieldNames, name.(string)) {
+			p.repaired(RepairExtraField)
+			if d.Decode(&skipped{}) != nil {
+				return false
+			}
+			continue
+		}
+		var value json.RawMessage
+		if d.Decode(&value) != nil {
+			return false
+		}
+		p.fields[name.(string)] = value
+	}
+	if _, err := d.Token(); err != nil {
+		return false
+	}
+	_, err := d.Token()
+	return errors.Is(err, io.EOF)
 }
+
+// fieldNames are the fields of all commands. Others are read past, however many an input has.
+var fieldNames = []string{
+	"command", "path", "view_range", "file_text", "content", "text", "old_str", "new_str", "insert_line", "insert_text",
+	"old_path", "new_path",
+}
+
+// skipped is a JSON value that nobody wants.
+type skipped struct{}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (*skipped) UnmarshalJSON([]byte) error { return nil }
 
 // readAll reads the fields of a command and notes those that it does not have.
 func (p *parser) readAll(fields ...field) *failure {
@@ -185,8 +224,8 @@ func (p *parser) viewRange(raw json.RawMessage) (*Range, bool) {
 			return nil, true
 		}
 	}
-	var members []json.RawMessage
-	if !bytes.HasPrefix(raw, []byte{'['}) || json.Unmarshal(raw, &members) != nil {
+	members, ok := firstMembers(raw, 3)
+	if !ok {
 		return nil, false
 	}
 	if len(members) != 2 {
@@ -199,6 +238,25 @@ func (p *parser) viewRange(raw json.RawMessage) (*Range, bool) {
 	}
 	end, ok := p.integer(members[1])
 	return &Range{start, end}, ok
+}
+
+// firstMembers returns at most n members of a JSON array: an array may have millions.
+func firstMembers(raw json.RawMessage, n int) (members []json.RawMessage, ok bool) {
+	if !bytes.HasPrefix(raw, []byte{'['}) || !json.Valid(raw) {
+		return nil, false
+	}
+	d := json.NewDecoder(bytes.NewReader(raw))
+	if _, err := d.Token(); err != nil {
+		return nil, false
+	}
+	for d.More() && len(members) < n {
+		var member json.RawMessage
+		if d.Decode(&member) != nil {
+			return nil, false
+		}
+		members = append(members, member)
+	}
+	return members, true
 }
 
 // integer reads a whole number of 64 bits: as a JSON number without a fraction, or as a string of digits.

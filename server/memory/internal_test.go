@@ -270,16 +270,28 @@ func TestRecords(t *testing.T) {
 			n.lines, n.content = rapid.Int64().Draw(t, "lines"), rapid.Int64().Draw(t, "content")
 			copy(n.sha256[:], rapid.SliceOfN(rapid.Byte(), 32, 32).Draw(t, "sha256"))
 		}
-		b := n.encode()
-		got, err := decodeNode(b)
+		key := rapid.SliceOf(rapid.Byte()).Draw(t, "key")
+		b := n.encode(key)
+		got, err := decodeNode(key, b)
 		if err != nil || *got != *n {
 			t.Fatalf("got %+v, %v; want %+v", got, err, n)
 		}
-		if _, err := decodeNode(append(b, 0)); err == nil {
+		if _, err := decodeNode(append(key, 0), b); err == nil {
+			t.Error("a record was read under another key")
+		}
+		flipped := slices.Clone(b)
+		flipped[rapid.IntRange(0, len(b)-1).Draw(t, "byte")] ^= 1 << rapid.IntRange(0, 7).Draw(t, "bit")
+		if _, err := decodeNode(key, flipped); err == nil {
+			t.Error("a damaged record was read")
+		}
+		// Other records are as they were written, perhaps by another version.
+		bare := b[:len(b)-4]
+		if _, err := decodeNode(key, seal(key, append(slices.Clone(bare), 0))); err == nil {
 			t.Error("a longer record was read")
 		}
-		if _, err := decodeNode(b[:rapid.IntRange(0, len(b)-1).Draw(t, "cut")]); err == nil {
-			t.Error("a cut record was read")
+		cut := slices.Clone(bare[:rapid.IntRange(0, len(bare)-1).Draw(t, "cut")])
+		if _, err := decodeNode(key, seal(key, cut)); err == nil {
+			t.Error("a shorter record was read")
 		}
 	})
 }

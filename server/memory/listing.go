@@ -40,7 +40,7 @@ func (t *tree) shown(p Path) ([]Entry, error) {
 		if hiddenName(path.names[path.depth()-1]) {
 			return true, nil
 		}
-		n, err := decodeNode(r.value)
+		n, err := r.decode()
 		if err == nil {
 			entries = append(entries, n.entry(path))
 		}
@@ -65,9 +65,16 @@ func (t *tree) shown(p Path) ([]Entry, error) {
 	return entries, nil
 }
 
+// maxListingChars is the most that a listing shows at once, whatever the setting: with the entries beside the text, the
+// response has to fit into one message.
+const maxListingChars = 4 << 20
+
 // viewEntries writes a listing, or a page of one that is longer than maxChars code points, 0 for no limit. It returns
 // the entries of the page too.
 func viewEntries(dir Entry, entries []Entry, r *Range, maxChars int64) (string, []Entry, *failure) {
+	if maxChars == 0 || maxChars > maxListingChars {
+		maxChars = maxListingChars
+	}
 	lines := make([]string, len(entries))
 	chars := int64(len(lines) - 1) // the newlines between them
 	for i, e := range entries {
@@ -83,7 +90,7 @@ func viewEntries(dir Entry, entries []Entry, r *Range, maxChars int64) (string, 
 
 	n := int64(len(entries))
 	s := span{1, n}
-	paged := maxChars > 0 && chars > maxChars
+	paged := chars > maxChars
 	if paged {
 		var f *failure
 		if s, f = selectSpan(r, n, "entry", "entries of the directory"); f != nil {
@@ -118,7 +125,7 @@ func (t *tree) entriesAfter(dir, after Path, limit int) (entries []Entry, more b
 			if len(entries) == limit {
 				return errMore
 			}
-			n, err := decodeNode(value)
+			n, err := decodeNode(key, value)
 			if err == nil {
 				entries = append(entries, n.entry(keyPath(key)))
 			}

@@ -1,9 +1,11 @@
 package memory
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"slices"
 	"strings"
 	"time"
@@ -114,6 +116,28 @@ const (
 	flagMaxFileBytes     = 1 << 3
 )
 
+// castagnoli is the polynomial of CRC-32C, which processors have an instruction for.
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// seal appends the checksum of a key and its value. bbolt has none, and a bit that flips in a name would make another
+// file of it.
+func seal(key, value []byte) []byte {
+	sum := crc32.Update(crc32.Checksum(key, castagnoli), castagnoli, value)
+	return binary.BigEndian.AppendUint32(value, sum)
+}
+
+// unseal checks a value that was sealed and returns it without its checksum.
+func unseal(key, sealed []byte) ([]byte, error) {
+	const size = 4
+	if n := len(sealed) - size; n >= 0 {
+		value := sealed[:n:n]
+		if bytes.Equal(seal(key, value), sealed) {
+			return value, nil
+		}
+	}
+	return nil, fmt.Errorf("checksum of record %q is wrong: %w", key, kv.ErrCorrupt)
+}
+
 func (h *header) encode() []byte {
 	var flags byte
 	if h.deleting {
@@ -141,10 +165,14 @@ func (h *header) encode() []byte {
 	if n := h.settings.MaxFileBytes; n != nil {
 		b = binary.AppendVarint(b, *n)
 	}
-	return b
+	return seal(namespaceKey, b)
 }
 
-func decodeHeader(b []byte) (header, error) {
+func decodeHeader(sealed []byte) (header, error) {
+	b, err := unseal(namespaceKey, sealed)
+	if err != nil {
+		return header{}, err
+	}
 	d := decoder{rest: b}
 	d.version()
 	flags := d.byte()
@@ -169,7 +197,7 @@ func decodeHeader(b []byte) (header, error) {
 	return h, d.finish("namespace")
 }
 
-func (n *node) encode() []byte {
+func (n *node) encode(key []byte) []byte {
 	var flags byte
 	if n.dir {
 		flags |= flagDir
@@ -183,14 +211,20 @@ func (n *node) encode() []byte {
 	b = binary.AppendVarint(b, n.size)
 	if n.dir {
 		b = binary.AppendVarint(b, n.files)
-		return binary.AppendVarint(b, n.entries)
+		b = binary.AppendVarint(b, n.entries)
+	} else {
+		b = binary.AppendVarint(b, n.lines)
+		b = binary.AppendVarint(b, n.content)
+		b = append(b, n.sha256[:]...)
 	}
-	b = binary.AppendVarint(b, n.lines)
-	b = binary.AppendVarint(b, n.content)
-	return append(b, n.sha256[:]...)
+	return seal(key, b)
 }
 
-func decodeNode(b []byte) (*node, error) {
+func decodeNode(key, sealed []byte) (*node, error) {
+	b, err := unseal(key, sealed)
+	if err != nil {
+		return nil, err
+	}
 	d := decoder{rest: b}
 	d.version()
 	n := &node{

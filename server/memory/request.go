@@ -78,6 +78,9 @@ func (m *Memory) replay(tx kv.Tx, now int64, rq request, first []byte, results [
 	if err != nil {
 		return false, err
 	}
+	if whole, err = unseal(rq.key(), whole); err != nil {
+		return false, err
+	}
 	d := decoder{rest: whole}
 	d.version()
 	recorded := d.varint()
@@ -107,6 +110,7 @@ func (m *Memory) record(tx kv.Tx, now int64, rq request, results []Result) error
 	for _, r := range results {
 		whole = appendResult(whole, r)
 	}
+	whole = seal(rq.key(), whole)
 	for part := 0; len(whole) > 0; part++ {
 		n := min(len(whole), recordPartBytes)
 		if err := tx.Put(recordKey(rq.hash(), part), whole[:n]); err != nil {

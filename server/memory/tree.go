@@ -64,7 +64,7 @@ func (t *tree) read(paths []Path, more ...[]byte) ([][]byte, error) {
 	}
 	for i, l := range t.order {
 		if value := values[i+1]; value != nil {
-			if l.node, err = decodeNode(value); err != nil {
+			if l.node, err = decodeNode(keys[i+1], value); err != nil {
 				return nil, err
 			}
 		}
@@ -202,6 +202,8 @@ func (t *tree) deleteContents(n *node) error {
 // record is a key of an entry with its value.
 type record struct{ key, value []byte }
 
+func (r record) decode() (*node, error) { return decodeNode(r.key, r.value) }
+
 // below reads the records of all entries below a directory that are at a depth.
 func (t *tree) below(dir Path, depth int) ([]record, error) {
 	return t.scan(kv.ScanOptions{Prefix: levelPrefix(dir, depth)})
@@ -240,11 +242,12 @@ func (t *tree) flush() error {
 		if !l.dirty {
 			continue
 		}
+		key := entryKey(l.path)
 		var err error
 		if l.node == nil {
-			err = t.tx.Delete(entryKey(l.path))
+			err = t.tx.Delete(key)
 		} else {
-			err = t.tx.Put(entryKey(l.path), l.node.encode())
+			err = t.tx.Put(key, l.node.encode(key))
 		}
 		if err != nil {
 			return err
