@@ -11,7 +11,8 @@ import (
 
 // The methods below fill in what the request leaves out, in a copy: an empty namespace is DefaultNamespace, and a
 // write without a request id gets a random one. Invalid UTF-8 becomes U+FFFD. A command that failed because of what
-// was asked for is a ToolResult with is_error in the response, not an error.
+// was asked for is a ToolResult with is_error in the response, not an error. Calls are repeated as the package comment
+// says.
 
 // View shows a directory, a text file or an image.
 func (c *Client) View(ctx context.Context, req *memoryv1.ViewRequest) (*memoryv1.ViewResponse, error) {
@@ -51,6 +52,11 @@ func (c *Client) Execute(ctx context.Context, req *memoryv1.ExecuteRequest) (*me
 	return call(ctx, c, c.memory.Execute, req)
 }
 
+// Apply runs up to 64 commands in one transaction: all of them, or none where one of them fails.
+func (c *Client) Apply(ctx context.Context, req *memoryv1.ApplyRequest) (*memoryv1.ApplyResponse, error) {
+	return call(ctx, c, c.memory.Apply, req)
+}
+
 // List lists every entry below a directory, page by page.
 func (c *Client) List(ctx context.Context, req *memoryv1.ListRequest) (*memoryv1.ListResponse, error) {
 	return call(ctx, c, c.files.List, req)
@@ -78,18 +84,44 @@ func (c *Client) ListNamespaces(
 }
 
 // DeleteNamespace removes a namespace with all its files and settings. As everywhere, an empty name is
-// DefaultNamespace.
+// DefaultNamespace. The service keeps no record of it. So where an answer was lost, and the call, repeated, finds no
+// such namespace, that counts as success; and what others have written to the namespace in between is removed too.
 func (c *Client) DeleteNamespace(
 	ctx context.Context, req *memoryv1.DeleteNamespaceRequest,
 ) (*memoryv1.DeleteNamespaceResponse, error) {
-	return call(ctx, c, c.admin.DeleteNamespace, req)
+	resp, err := call(ctx, c, c.admin.DeleteNamespace, req)
+	if MayHaveBeenMade(err) && Reason(err) == reasonNamespaceNotFound {
+		return &memoryv1.DeleteNamespaceResponse{}, nil
+	}
+	return resp, err
 }
 
 // method is a method of a generated client.
 type method[Req, Resp proto.Message] func(context.Context, Req, ...grpc.CallOption) (Resp, error)
 
 func call[Req, Resp proto.Message](ctx context.Context, c *Client, m method[Req, Resp], req Req) (Resp, error) {
-	ctx, cancel := c.withDeadline(ctx)
+	req = prepare(c, req)
+	return repeat(ctx, c.newAttempts(req), m, req)
+}
+
+// repeat makes the attempts of a call that is not a stream. The request is the same in all of them.
+func repeat[Req, Resp proto.Message](ctx context.Context, a *attempts, m method[Req, Resp], req Req) (Resp, error) {
+	ctx, cancel := a.client.withDeadline(ctx)
 	defer cancel()
-	return m(ctx, prepare(c, req))
+	for {
+		resp, err := attempt(ctx, a, m, req)
+		if err == nil {
+			a.succeeded()
+			return resp, nil
+		}
+		if !a.again(ctx, err) {
+			return resp, a.failed(ctx, err)
+		}
+	}
+}
+
+func attempt[Req, Resp proto.Message](ctx context.Context, a *attempts, m method[Req, Resp], req Req) (Resp, error) {
+	ctx, cancel := a.next(ctx)
+	defer cancel()
+	return m(ctx, req)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	mathrand "math/rand/v2"
 	"time"
 
 	"google.golang.org/grpc"
@@ -37,6 +38,10 @@ type Client struct {
 	admin   memoryv1.AdminServiceClient
 	timeout time.Duration // of a call without a deadline; 0 or less is none
 	newID   func() string // makes request ids
+
+	retryBudget time.Duration
+	timing      timing
+	outage      outage
 }
 
 // Option is an option of Dial.
@@ -44,6 +49,7 @@ type Option func(*options)
 
 type options struct {
 	timeout     time.Duration
+	retryBudget time.Duration
 	dialOptions []grpc.DialOption
 }
 
@@ -51,6 +57,15 @@ type options struct {
 // deadline. It does not apply to Put and Get, whose pace is that of the reader or writer they are given.
 func WithTimeout(d time.Duration) Option {
 	return func(o *options) { o.timeout = d }
+}
+
+// WithRetryBudget sets how long a call is repeated, from its first failure on, where nothing can have been changed: the
+// service cannot be reached, is busy or is stopping, or the call only reads. It is DefaultRetryBudget otherwise; 0 or
+// less is one attempt. An outage uses it up once: while the service stays away, later calls fail after one attempt.
+// A change whose answer was lost is repeated until the deadline whatever the budget, since only that tells what became
+// of it; for DefaultTimeout where there is no deadline.
+func WithRetryBudget(d time.Duration) Option {
+	return func(o *options) { o.retryBudget = d }
 }
 
 // WithDialOptions adds options of gRPC, such as credentials or interceptors. They come after the package's own, so
@@ -64,7 +79,7 @@ func WithDialOptions(opts ...grpc.DialOption) Option {
 // scheme gRPC knows, such as "dns:///host:port"; empty is DefaultTarget. The connection is in plain text unless
 // WithDialOptions brings credentials.
 func Dial(target string, opts ...Option) (*Client, error) {
-	o := options{timeout: DefaultTimeout}
+	o := options{timeout: DefaultTimeout, retryBudget: DefaultRetryBudget}
 	for _, opt := range opts {
 		opt(&o)
 	}
@@ -86,6 +101,9 @@ func Dial(target string, opts ...Option) (*Client, error) {
 		admin:   memoryv1.NewAdminServiceClient(conn),
 		timeout: o.timeout,
 		newID:   rand.Text,
+
+		retryBudget: o.retryBudget,
+		timing:      timing{now: time.Now, sleep: sleep, random: mathrand.Float64},
 	}, nil
 }
 
@@ -96,21 +114,21 @@ func defaultDialOptions() []grpc.DialOption {
 			grpc.MaxCallSendMsgSize(maxRequestBytes),
 			grpc.MaxCallRecvMsgSize(maxResponseBytes),
 		),
-		// A server that hangs or a path that drops packets is noticed within 40 seconds, also between calls, so that
-		// the first call after a pause does not run into it. The server allows pings every 10 seconds.
+		// A connection that is dead without a sign is noticed within 20 seconds, so that a call with the default deadline
+		// has time for an attempt on a new one, and also between calls. The server allows pings every 10 seconds.
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{
-			Time:                30 * time.Second,
-			Timeout:             10 * time.Second,
+			Time:                15 * time.Second,
+			Timeout:             5 * time.Second,
 			PermitWithoutStream: true,
 		}),
-		// Calls fail at once while gRPC waits to connect again, and its own default waits up to two minutes: too long
+		// Attempts fail at once while gRPC waits to connect again, and its own default waits up to two minutes: too long
 		// for a service that was merely restarted.
 		grpc.WithConnectParams(grpc.ConnectParams{
 			Backoff: backoff.Config{
 				BaseDelay:  100 * time.Millisecond,
 				Multiplier: 1.6,
 				Jitter:     0.2,
-				MaxDelay:   3 * time.Second,
+				MaxDelay:   longestPause,
 			},
 			MinConnectTimeout: 5 * time.Second,
 		}),

@@ -88,6 +88,13 @@ func TestMethods_FillTheRequest(t *testing.T) {
 			&memoryv1.ExecuteRequest{Namespace: ns, RequestId: "id-1", Input: "{}"},
 		},
 		{
+			"MemoryService/Apply", do(c.Apply),
+			&memoryv1.ApplyRequest{Commands: []*memoryv1.ApplyCommand{{Input: "\xff"}}},
+			&memoryv1.ApplyRequest{
+				Namespace: ns, RequestId: "id-1", Commands: []*memoryv1.ApplyCommand{{Input: "\uFFFD"}},
+			},
+		},
+		{
 			"FileService/List", do(c.List),
 			&memoryv1.ListRequest{PageSize: 7}, &memoryv1.ListRequest{Namespace: ns, PageSize: 7},
 		},
@@ -291,7 +298,7 @@ func TestTimeout(t *testing.T) {
 		{"default", context.Background(), nil, time.Second, DefaultTimeout},
 		{"set", context.Background(), []Option{WithTimeout(10 * time.Minute)}, time.Minute, 10 * time.Minute},
 		{"off", context.Background(), []Option{WithTimeout(0)}, 0, 0},
-		{"of the caller", hour, nil, 30 * time.Minute, time.Hour},
+		{"of the caller", hour, nil, 10 * time.Minute, time.Hour},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			c, _ := start(t, record, tt.opts...)
@@ -379,10 +386,10 @@ func TestNoRetryOfGRPC(t *testing.T) {
 	c, _ := start(t, &fake{unary: func(context.Context, string, proto.Message) (proto.Message, error) {
 		calls.Add(1)
 		return nil, status.Error(codes.Unavailable, "try again")
-	}}, WithDialOptions(grpc.WithDefaultServiceConfig(`{"methodConfig": [{"name": [{}], "retryPolicy": {
+	}}, WithRetryBudget(0), WithDialOptions(grpc.WithDefaultServiceConfig(`{"methodConfig": [{"name": [{}], "retryPolicy": {
 		"maxAttempts": 3, "initialBackoff": "0.001s", "maxBackoff": "0.001s", "backoffMultiplier": 1,
 		"retryableStatusCodes": ["UNAVAILABLE"]}}]}`)))
-	if _, err := c.Create(t.Context(), &memoryv1.CreateRequest{}); status.Code(err) != codes.Unavailable {
+	if _, err := c.View(t.Context(), &memoryv1.ViewRequest{}); status.Code(err) != codes.Unavailable {
 		t.Errorf("got %v, want UNAVAILABLE", err)
 	}
 	if got := calls.Load(); got != 1 {

@@ -5,7 +5,22 @@
 // and a service that is away is never mistaken for an empty memory.
 //
 // Programs that are not agents use the methods of Client, which take and return the generated messages. Their errors
-// are the gRPC statuses that came back, untouched; see Reason and IsUnreachable.
+// are gRPC statuses as they came back; see Reason, IsUnreachable and MayHaveBeenMade.
+//
+// # Repeated calls
+//
+// A call that got no answer, and one that the service could not take on (the code UNAVAILABLE, or RESOURCE_EXHAUSTED
+// with a RetryInfo), is repeated. So a service that is restarted is a pause and not an error. That is safe for changes
+// too: each carries a request id, the same in every attempt, and the service makes a change at most once under one id.
+// The pauses are random, up to 50 milliseconds after the first failure and then up to twice as long each time, at most
+// a second, or what the service asks for.
+//
+//   - Where nothing can have been changed, a call is repeated for the retry budget: see WithRetryBudget.
+//   - Where the answer of a change was lost, it is repeated until the deadline, as only that tells what became of it.
+//   - An attempt gets a third of the time that is left until the deadline, but at least 5 seconds.
+//   - A context that is cancelled ends the call at once.
+//
+// If no attempt got an answer, MayHaveBeenMade tells whether the change may have been made, and so does the handler.
 //
 // A Client and its handlers are safe for concurrent use.
 package client

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"errors"
 	"time"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
@@ -11,6 +12,14 @@ import (
 // errorDomain is the domain of the ErrorInfo that every status of the service carries. A status without one was made
 // on the way: by gRPC on either side, or by a proxy between them.
 const errorDomain = "memoryd"
+
+// Reasons of the service that the client acts on.
+const (
+	reasonNamespaceNotFound = "NAMESPACE_NOT_FOUND"
+	reasonOutcomeUnknown    = "OUTCOME_UNKNOWN"
+	reasonRequestIDReused   = "REQUEST_ID_REUSED"
+	reasonStoreReadOnly     = "STORE_READ_ONLY"
+)
 
 // Reason returns the reason that the service gives for the error of a call, such as "INVALID_NAMESPACE"; "" where the
 // error does not come from the service.
@@ -28,6 +37,23 @@ func IsUnreachable(err error) bool {
 	}
 	return st.Code() == codes.Unavailable || st.Code() == codes.DeadlineExceeded
 }
+
+// MayHaveBeenMade tells whether a change may have been made although its call failed with err: the request may have
+// reached the service, in the last attempt or one before it, and what became of it is not known. Where it is false
+// nothing was changed, and so always for what only reads.
+func MayHaveBeenMade(err error) bool {
+	var unsure *unsureError
+	return errors.As(err, &unsure)
+}
+
+// unsureError is the error of a change that may have been made.
+type unsureError struct{ error }
+
+// Unwrap returns the error of the last attempt.
+func (e *unsureError) Unwrap() error { return e.error }
+
+// GRPCStatus is where gRPC finds the status, which else would get another text for an error that is wrapped.
+func (e *unsureError) GRPCStatus() *status.Status { return status.Convert(e.error) }
 
 // errorInfo returns what the service says about the error, nil where it was not the service that made it.
 func errorInfo(st *status.Status) *errdetails.ErrorInfo {

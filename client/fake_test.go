@@ -4,7 +4,10 @@ import (
 	"context"
 	"net"
 	"path/filepath"
+	"slices"
+	"sync"
 	"testing"
+	"time"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
@@ -108,7 +111,44 @@ func dial(t *testing.T, target string, opts ...Option) *Client {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = c.Close() }) // a test may have closed it
+	c.timing = (&fakeClock{time: time.Now()}).timing()
 	return c
+}
+
+// fakeClock is a clock that goes on while somebody sleeps, and only then.
+type fakeClock struct {
+	mu     sync.Mutex
+	time   time.Time
+	pauses []time.Duration
+	woken  func() // runs at the end of every pause, if set
+}
+
+func (c *fakeClock) timing() timing {
+	return timing{now: c.now, sleep: c.sleep, random: func() float64 { return 0.5 }}
+}
+
+func (c *fakeClock) now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.time
+}
+
+func (c *fakeClock) sleep(ctx context.Context, d time.Duration) error {
+	c.mu.Lock()
+	c.time = c.time.Add(d)
+	c.pauses = append(c.pauses, d)
+	c.mu.Unlock()
+	if c.woken != nil {
+		c.woken()
+	}
+	return ctx.Err()
+}
+
+// slept returns the pauses so far.
+func (c *fakeClock) slept() []time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.pauses)
 }
 
 // start serves f on a free port and returns a client of it.

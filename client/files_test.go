@@ -2,11 +2,13 @@ package client
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"io"
 	"strings"
 	"testing"
 	"testing/iotest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/grpc"
@@ -143,6 +145,153 @@ func TestPut_ReaderFails(t *testing.T) {
 			}
 			if got := status.Code(<-ended); got != codes.Canceled {
 				t.Errorf("the server saw %v, want a cancelled stream", got)
+			}
+		})
+	}
+}
+
+// A Put whose stream breaks is sent again from the beginning, under the same id, though its reader cannot seek.
+func TestPut_Repeated(t *testing.T) {
+	lost := status.Error(codes.Unavailable, "connection reset")
+	for _, tt := range []struct {
+		name     string
+		size     int
+		breaks   int   // the first attempts break after this many chunks
+		err      error // of the attempts that break
+		attempts int
+		want     codes.Code
+		unsure   bool
+	}{
+		{"at the beginning", 3 * chunkBytes, 0, lost, 3, codes.OK, false},
+		{"in the middle", 3 * chunkBytes, 2, lost, 3, codes.OK, false},
+		{"at the end", 3 * chunkBytes, 100, lost, 3, codes.OK, false},
+		{"as large as a file may be", maxFileBytes, 100, lost, 3, codes.OK, false},
+		{"larger", maxFileBytes + 1, 1000, lost, 1, codes.Unavailable, true},
+		{
+			"refused", 3 * chunkBytes, 100, serviceError(codes.FailedPrecondition, "STORE_READ_ONLY", true), 1,
+			codes.FailedPrecondition, false,
+		},
+		{"failed", 3 * chunkBytes, 100, serviceError(codes.Internal, "INTERNAL", false), 1, codes.Internal, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			data := bytes.Repeat([]byte("0123456789abcdef"), tt.size/16+1)[:tt.size]
+			attempts, ids := 0, make(map[string]bool)
+			var stored []byte
+			f := &fake{}
+			f.put = func(stream putStream) error {
+				attempts++
+				stored = nil
+				for chunks := 0; attempts > 2 || chunks < tt.breaks; chunks++ {
+					req, err := stream.Recv()
+					if errors.Is(err, io.EOF) {
+						break
+					}
+					if err != nil {
+						return err
+					}
+					if h := req.GetHeader(); h != nil {
+						ids[h.GetRequestId()] = true
+						chunks--
+					}
+					stored = append(stored, req.GetChunk()...)
+				}
+				if attempts <= 2 {
+					return tt.err
+				}
+				return stream.SendAndClose(&memoryv1.PutResponse{Revision: 5})
+			}
+			c, _ := start(t, f)
+			_, err := c.Put(t.Context(), &memoryv1.PutHeader{}, io.MultiReader(bytes.NewReader(data)))
+			if status.Code(err) != tt.want || MayHaveBeenMade(err) != tt.unsure {
+				t.Errorf("got %v, may have been made: %v; want code %v, %v", err, MayHaveBeenMade(err), tt.want, tt.unsure)
+			}
+			if attempts != tt.attempts || len(ids) > 1 {
+				t.Errorf("got %d attempts with the ids %v, want %d with one", attempts, ids, tt.attempts)
+			}
+			if err == nil && !bytes.Equal(stored, data) {
+				t.Errorf("the bytes differ")
+			}
+		})
+	}
+}
+
+// The end of the reader is its end, also in another attempt.
+func TestPut_ReaderFailsInAnotherAttempt(t *testing.T) {
+	attempts := 0
+	f := &fake{}
+	f.put = func(stream putStream) error {
+		if attempts++; attempts == 1 {
+			return status.Error(codes.Unavailable, "connection reset")
+		}
+		for {
+			if _, err := stream.Recv(); err != nil {
+				return err
+			}
+		}
+	}
+	c, _ := start(t, f)
+	broken := errors.New("disk on fire")
+	gone := make(chan struct{})
+	// The reader fails only when the first attempt surely has.
+	c.timing.sleep = func(context.Context, time.Duration) error { close(gone); return nil }
+	more := endless{}
+	r := readerFunc(func(p []byte) (int, error) {
+		select {
+		case <-gone:
+			return 0, broken
+		default:
+			return more.Read(p[:1])
+		}
+	})
+	if _, err := c.Put(t.Context(), &memoryv1.PutHeader{}, r); !errors.Is(err, broken) || MayHaveBeenMade(err) {
+		t.Errorf("got %v, want the error of the reader and no doubt", err)
+	}
+}
+
+type readerFunc func([]byte) (int, error)
+
+func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
+
+// A Get is repeated until the first byte is written.
+func TestGet_Repeated(t *testing.T) {
+	for _, tt := range []struct {
+		name     string
+		breaks   int // the first attempt breaks after this many parts
+		attempts int
+		want     string
+		code     codes.Code
+	}{
+		{"before the header", 0, 2, "ab", codes.OK},
+		{"before the first byte", 1, 2, "ab", codes.OK},
+		{"after the first byte", 2, 1, "a", codes.Unavailable},
+		{"at the end", 3, 1, "ab", codes.Unavailable},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			attempts := 0
+			f := &fake{}
+			f.get = func(_ *memoryv1.GetRequest, stream getStream) error {
+				attempts++
+				for i, part := range []*memoryv1.GetResponse{getHeader(&memoryv1.GetHeader{}), getChunk("a"), getChunk("b")} {
+					if attempts == 1 && i == tt.breaks {
+						break
+					}
+					if err := stream.Send(part); err != nil {
+						return err
+					}
+				}
+				if attempts == 1 {
+					return status.Error(codes.Unavailable, "connection reset")
+				}
+				return nil
+			}
+			c, _ := start(t, f)
+			var text bytes.Buffer
+			_, err := c.Get(t.Context(), &memoryv1.GetRequest{}, &text)
+			if status.Code(err) != tt.code || MayHaveBeenMade(err) {
+				t.Errorf("got %v, want code %v and no doubt", err, tt.code)
+			}
+			if attempts != tt.attempts || text.String() != tt.want {
+				t.Errorf("got %d attempts and %q, want %d and %q", attempts, text.String(), tt.attempts, tt.want)
 			}
 		})
 	}

@@ -26,6 +26,7 @@ type Handler struct {
 	namespace string
 	session   string
 	onError   func(error)
+	guard     *guard // nil without GuardStaleEdits
 }
 
 // HandlerOption is an option of Client.Handler.
@@ -40,6 +41,16 @@ func WithSession(session string) HandlerOption {
 // is a problem. It may be called by several goroutines at once.
 func WithErrorFunc(fn func(err error)) HandlerOption {
 	return func(h *Handler) { h.onError = fn }
+}
+
+// GuardStaleEdits keeps the model from changing what it has not seen. The handler remembers the text of every file that
+// it showed, be it a part of it, or wrote. A create over such a file, an insert and a delete are then refused by the
+// service if the file was changed by someone else since, with a result that tells the model to view it again. A
+// str_replace whose old_str is still there once goes through, with a note beside the result. Files that were never
+// viewed, and directories, are not guarded. 1,000 files are remembered, in memory only, so handlers are to be kept for
+// as long as the conversation lasts.
+func GuardStaleEdits() HandlerOption {
+	return func(h *Handler) { h.guard = newGuard() }
 }
 
 // Handler returns a handler of the memory tool for a namespace; empty is DefaultNamespace.
@@ -74,20 +85,13 @@ func (h *Handler) HandleToolUse(ctx context.Context, block json.RawMessage) (jso
 
 // execute never panics: a panic, which an interceptor of the user's may cause, counts as a failure of the service.
 func (h *Handler) execute(ctx context.Context, input []byte, requestID string) (result Result) {
-	wasSent := func() bool { return false }
-	defer func() {
-		if recover() != nil {
-			st := status.New(codes.Internal, "panic in the client")
-			result = failedResult(st, readInput(input), wasSent())
-		}
-	}()
-
 	req := prepare(h.client, &memoryv1.ExecuteRequest{
 		Namespace: h.namespace,
 		RequestId: requestID,
 		Session:   h.session,
 		Input:     string(input),
 	})
+	h.guard.prepare(req)
 	if proto.Size(req) > maxRequestBytes {
 		// gRPC would refuse it as a failure of the call, which the model could only repeat. What makes an input so long
 		// is a text for a file, and that cannot be stored under any setting: no file may have more than 8 MiB.
@@ -95,16 +99,26 @@ func (h *Handler) execute(ctx context.Context, input []byte, requestID string) (
 		return errorResult(memoryv1.Reason_REASON_FILE_TOO_LARGE, text)
 	}
 
-	ctx, sent := withSent(ctx)
-	wasSent = sent.get
-	resp, err := h.client.Execute(ctx, req)
+	a := h.client.newAttempts(req)
+	defer func() {
+		if recover() == nil {
+			return
+		}
+		if a.mayBeMade() {
+			result = unknownResult(readInput(input))
+		} else {
+			result = errorResult(memoryv1.Reason_REASON_SERVICE_PROBLEM, textProblem)
+		}
+	}()
+	resp, err := repeat(ctx, a, h.client.memory.Execute, req)
 	if err == nil && len(resp.GetResult().GetContent()) == 0 {
-		err = status.Error(codes.Internal, "the response has no result") // not memoryd
+		err = a.failed(ctx, status.Error(codes.Internal, "the response has no result")) // not memoryd
 	}
 	if err != nil {
 		h.onError(err)
-		return failedResult(status.Convert(err), readInput(input), wasSent())
+		return failedResult(err, readInput(input))
 	}
+	h.guard.learn(req, resp)
 	r := resp.GetResult()
 	return Result{IsError: r.GetIsError(), Reason: r.GetReason(), Content: r.GetContent()}
 }

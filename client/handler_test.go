@@ -545,7 +545,7 @@ func FuzzHandleToolUse(f *testing.F) {
 	f.Add([]byte(`{"type":"tool_use","id":"<\ud800","input":"{\"command\":\"view\"}"}`))
 	f.Add([]byte(`{"type":"tool_use","id":"a","input":` + createInput + `}`))
 	f.Add([]byte("\xff\x00"))
-	c, err := Dial("unix:" + f.TempDir() + "/memoryd.sock")
+	c, err := Dial("unix:"+f.TempDir()+"/memoryd.sock", WithRetryBudget(0))
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -17,9 +17,12 @@ var errNotObject = errors.New("not a JSON object")
 // inputFacts is what the client has to know of an input where the service did not answer. The service alone judges
 // inputs, so whatever cannot be read here is no error.
 type inputFacts struct {
-	view bool   // surely a view, which changes nothing
-	path string // the one to look at after a lost write; memoryRoot where there is none
+	command string // "" where there is none
+	path    string // the one to look at after a lost write; memoryRoot where there is none
 }
+
+// view tells whether the input surely is a view, which changes nothing.
+func (f inputFacts) view() bool { return f.command == "view" }
 
 // readInput reads an input as the service does: the whole may be a JSON string that holds the object, and rename may
 // have path for old_path.
@@ -32,10 +35,9 @@ func readInput(input []byte) inputFacts {
 	if err != nil {
 		return f
 	}
-	command, _ := jsonString(m["command"])
-	f.view = command == "view"
+	f.command, _ = jsonString(m["command"])
 	path := m["path"]
-	if old := m["old_path"]; command == "rename" && len(old) > 0 && string(old) != "null" {
+	if old := m["old_path"]; f.command == "rename" && len(old) > 0 && string(old) != "null" {
 		path = old
 	}
 	if s, ok := jsonString(path); ok && s != "" && len(s) <= maxPathBytes {

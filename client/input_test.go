@@ -9,50 +9,49 @@ import (
 )
 
 func TestReadInput(t *testing.T) {
-	view := func(path string) inputFacts { return inputFacts{view: true, path: path} }
-	write := func(path string) inputFacts { return inputFacts{path: path} }
+	facts := func(command, path string) inputFacts { return inputFacts{command: command, path: path} }
 	for _, tt := range []struct {
 		name, input string
 		want        inputFacts
 	}{
-		{"view", `{"command":"view","path":"/memories/a"}`, view("/memories/a")},
-		{"blanks", " {\n \"path\" : \"/memories/a\" ,\r\n\t\"command\" : \"view\" } ", view("/memories/a")},
-		{"create", `{"command":"create","path":"/memories/a","file_text":"x"}`, write("/memories/a")},
-		{"rename", `{"command":"rename","old_path":"/memories/a","new_path":"/memories/b"}`, write("/memories/a")},
-		{"rename, both", `{"command":"rename","old_path":"/memories/a","path":"/memories/b"}`, write("/memories/a")},
-		{"rename, alias", `{"command":"rename","path":"/memories/a","new_path":"/memories/b"}`, write("/memories/a")},
-		{"rename, null", `{"command":"rename","old_path":null,"path":"/memories/a"}`, write("/memories/a")},
-		{"rename, no string", `{"command":"rename","old_path":1,"path":"/memories/a"}`, write("/memories")},
-		{"old_path of delete", `{"command":"delete","path":"/memories/a","old_path":"b"}`, write("/memories/a")},
-		{"JSON string", `"{\"command\":\"view\",\"path\":\"/memories/a\"}"`, view("/memories/a")},
-		{"JSON string, twice", `"\"{\\\"command\\\":\\\"view\\\"}\""`, write("/memories")},
+		{"view", `{"command":"view","path":"/memories/a"}`, facts("view", "/memories/a")},
+		{"blanks", " {\n \"path\" : \"/memories/a\" ,\r\n\t\"command\" : \"view\" } ", facts("view", "/memories/a")},
+		{"create", `{"command":"create","path":"/memories/a","file_text":"x"}`, facts("create", "/memories/a")},
+		{"rename", `{"command":"rename","old_path":"/memories/a","new_path":"/memories/b"}`, facts("rename", "/memories/a")},
+		{"rename, both", `{"command":"rename","old_path":"/memories/a","path":"/memories/b"}`, facts("rename", "/memories/a")},
+		{"rename, alias", `{"command":"rename","path":"/memories/a","new_path":"/memories/b"}`, facts("rename", "/memories/a")},
+		{"rename, null", `{"command":"rename","old_path":null,"path":"/memories/a"}`, facts("rename", "/memories/a")},
+		{"rename, no string", `{"command":"rename","old_path":1,"path":"/memories/a"}`, facts("rename", "/memories")},
+		{"old_path of delete", `{"command":"delete","path":"/memories/a","old_path":"b"}`, facts("delete", "/memories/a")},
+		{"JSON string", `"{\"command\":\"view\",\"path\":\"/memories/a\"}"`, facts("view", "/memories/a")},
+		{"JSON string, twice", `"\"{\\\"command\\\":\\\"view\\\"}\""`, facts("", "/memories")},
 		{
 			"last of equal names", `{"command":"view","path":"/memories/a","command":"delete","path":"/memories/b"}`,
-			write("/memories/b"),
+			facts("delete", "/memories/b"),
 		},
-		{"case of names", `{"command":"delete","Command":"view","PATH":"b","path":"/m"}`, write("/m")},
-		{"case of the command", `{"command":"View"}`, write("/memories")},
-		{"escapes", `{"command":"v\u0069ew","p\u0061th":"/memories/\u00e9\ud800"}`, view("/memories/é\uFFFD")},
-		{"no path", `{"command":"delete"}`, write("/memories")},
-		{"empty path", `{"command":"delete","path":""}`, write("/memories")},
+		{"case of names", `{"command":"delete","Command":"view","PATH":"b","path":"/m"}`, facts("delete", "/m")},
+		{"case of the command", `{"command":"View"}`, facts("View", "/memories")},
+		{"escapes", `{"command":"v\u0069ew","p\u0061th":"/memories/\u00e9\ud800"}`, facts("view", "/memories/é\uFFFD")},
+		{"no path", `{"command":"delete"}`, facts("delete", "/memories")},
+		{"empty path", `{"command":"delete","path":""}`, facts("delete", "/memories")},
 		{
 			"longest path", `{"command":"delete","path":"` + strings.Repeat("a", 1024) + `"}`,
-			write(strings.Repeat("a", 1024)),
+			facts("delete", strings.Repeat("a", 1024)),
 		},
-		{"path too long", `{"command":"delete","path":"` + strings.Repeat("a", 1025) + `"}`, write("/memories")},
+		{"path too long", `{"command":"delete","path":"` + strings.Repeat("a", 1025) + `"}`, facts("delete", "/memories")},
 		{
 			"other values", `{"a":[1,{"path":"b"},"]"],"n":1e999,"t":true,"z":null,"command":"view","path":"c"}`,
-			view("c"),
+			facts("view", "c"),
 		},
 		{
 			"deep", `{"command":"view","x":` + strings.Repeat("[", 20_000) + strings.Repeat("]", 20_000) + `,"path":"a"}`,
-			view("a"),
+			facts("view", "a"),
 		},
-		{"something after", `{"command":"view","path":"/memories/a"} x`, write("/memories")},
-		{"cut off", `{"command":"view","path":"/memories/a"`, write("/memories")},
-		{"array", `[{"command":"view"}]`, write("/memories")},
-		{"null", `null`, write("/memories")},
-		{"empty", ``, write("/memories")},
+		{"something after", `{"command":"view","path":"/memories/a"} x`, facts("", "/memories")},
+		{"cut off", `{"command":"view","path":"/memories/a"`, facts("", "/memories")},
+		{"array", `[{"command":"view"}]`, facts("", "/memories")},
+		{"null", `null`, facts("", "/memories")},
+		{"empty", ``, facts("", "/memories")},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if got := readInput([]byte(tt.input)); got != tt.want {

@@ -24,37 +24,34 @@ const (
 		"Shorten the content or split it into several files."
 )
 
-// failedResult is what the model reads about a call that failed with st. wasSent tells whether the request may have
-// reached the server.
-func failedResult(st *status.Status, input inputFacts, wasSent bool) Result {
-	// Only a status with memoryd's ErrorInfo is the word of the service. Any other was made on the way and says
-	// nothing about the change, whatever its code, except that gRPC itself answers UNIMPLEMENTED before any handler.
+// failedResult is what the model reads about a call that failed with err.
+func failedResult(err error, input inputFacts) Result {
+	if MayHaveBeenMade(err) {
+		return unknownResult(input)
+	}
+	st := status.Convert(err)
 	info := errorInfo(st)
-	unchanged := input.view || !wasSent || info.GetMetadata()["nothing_changed"] == "true" ||
-		info == nil && st.Code() == codes.Unimplemented
-
 	switch code := st.Code(); {
 	case code == codes.PermissionDenied || code == codes.Unauthenticated:
 		return errorResult(memoryv1.Reason_REASON_NOT_PERMITTED, textNotPermitted)
-	case info.GetReason() == "STORE_READ_ONLY":
+	case info.GetReason() == reasonStoreReadOnly:
 		return errorResult(memoryv1.Reason_REASON_READ_ONLY, textReadOnly)
-	case info.GetReason() == "REQUEST_ID_REUSED":
+	case info.GetReason() == reasonRequestIDReused:
 		return errorResult(memoryv1.Reason_REASON_REQUEST_ID_REUSED, textRequestReused)
 	case code == codes.ResourceExhausted:
 		if delay, ok := retryDelay(st); ok {
 			seconds := max(1, int64((delay+time.Second-1)/time.Second))
 			return errorResult(memoryv1.Reason_REASON_TOO_MANY_CALLS, fmt.Sprintf(textTooManyCalls, seconds))
 		}
-	}
-
-	switch {
-	case !unchanged:
-		return errorResult(memoryv1.Reason_REASON_OUTCOME_UNKNOWN, fmt.Sprintf(textUnknown, input.path))
-	case info == nil && isNoAnswer(st.Code()):
+	case info == nil && isNoAnswer(code):
 		return errorResult(memoryv1.Reason_REASON_SERVICE_UNREACHABLE, textUnreachable)
-	default:
-		return errorResult(memoryv1.Reason_REASON_SERVICE_PROBLEM, textProblem)
 	}
+	return errorResult(memoryv1.Reason_REASON_SERVICE_PROBLEM, textProblem)
+}
+
+// unknownResult is what the model reads about a change that may have been made.
+func unknownResult(input inputFacts) Result {
+	return errorResult(memoryv1.Reason_REASON_OUTCOME_UNKNOWN, fmt.Sprintf(textUnknown, input.path))
 }
 
 // isNoAnswer tells whether gRPC uses the code for an answer that did not come.

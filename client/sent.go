@@ -7,15 +7,17 @@ import (
 	"google.golang.org/grpc/stats"
 )
 
-// sent tells whether the request of a call may have reached the server. Without an answer that makes the difference
+// sent tells whether the request of an attempt may have reached the server. Without an answer that makes the difference
 // between "nothing was changed" and "may or may not have been made".
 type sent struct{ flag atomic.Bool }
 
 func (s *sent) get() bool { return s.flag.Load() }
 
+func (s *sent) set() { s.flag.Store(true) }
+
 type sentKey struct{}
 
-// withSent returns a context whose one call reports to the returned sent.
+// withSent returns a context whose one attempt reports to the returned sent.
 func withSent(ctx context.Context) (context.Context, *sent) {
 	s := new(sent)
 	return context.WithValue(ctx, sentKey{}, s), s
