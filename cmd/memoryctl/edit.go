@@ -28,7 +28,7 @@ of the namespace, see "memoryctl namespace set --help".`,
 		GroupID:           groupMemory,
 		Args:              arguments(1, 2),
 		ValidArgsFunction: cobra.NoFileCompletions,
-		RunE: c.callWriting(func(ctx context.Context, m *client.Client, args []string) error {
+		RunE: c.call(func(ctx context.Context, m *client.Client, args []string) error {
 			text, err := c.readText(ctx, args[1:], file)
 			if err != nil {
 				return err
@@ -56,7 +56,7 @@ may span lines. Without NEW, OLD is deleted.`,
 		GroupID:           groupMemory,
 		Args:              arguments(2, 3),
 		ValidArgsFunction: cobra.NoFileCompletions,
-		RunE: c.callWriting(func(ctx context.Context, m *client.Client, args []string) error {
+		RunE: c.call(func(ctx context.Context, m *client.Client, args []string) error {
 			req := &memoryv1.StrReplaceRequest{Namespace: c.namespace, Path: args[0], OldStr: args[1]}
 			if len(args) > 2 {
 				req.NewStr = args[2]
@@ -82,7 +82,7 @@ and standard input is not a terminal.`,
 		GroupID:           groupMemory,
 		Args:              arguments(2, 3),
 		ValidArgsFunction: cobra.NoFileCompletions,
-		RunE: c.callWriting(func(ctx context.Context, m *client.Client, args []string) error {
+		RunE: c.call(func(ctx context.Context, m *client.Client, args []string) error {
 			line, err := strconv.ParseInt(args[1], 10, 64)
 			if err != nil {
 				return usageErrorf("LINE %q: want a whole number; 0 is the top", args[1])
@@ -113,7 +113,7 @@ whole namespace goes with "memoryctl namespace delete".`,
 		GroupID:           groupMemory,
 		Args:              arguments(1, 1),
 		ValidArgsFunction: cobra.NoFileCompletions,
-		RunE: c.callWriting(func(ctx context.Context, m *client.Client, args []string) error {
+		RunE: c.call(func(ctx context.Context, m *client.Client, args []string) error {
 			resp, err := m.Delete(ctx, &memoryv1.DeleteRequest{Namespace: c.namespace, Path: args[0]})
 			if err != nil {
 				return err
@@ -133,7 +133,7 @@ NEW is the whole new path, not the directory to move into.`,
 		GroupID:           groupMemory,
 		Args:              arguments(2, 2),
 		ValidArgsFunction: cobra.NoFileCompletions,
-		RunE: c.callWriting(func(ctx context.Context, m *client.Client, args []string) error {
+		RunE: c.call(func(ctx context.Context, m *client.Client, args []string) error {
 			resp, err := m.Rename(ctx, &memoryv1.RenameRequest{
 				Namespace: c.namespace, OldPath: args[0], NewPath: args[1],
 			})

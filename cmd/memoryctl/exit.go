@@ -8,7 +8,6 @@ import (
 
 	"github.com/spf13/cobra"
 	"google.golang.org/genproto/googleapis/rpc/code"
-	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -29,7 +28,8 @@ const exitStatusText = `Exit status of memoryctl:
   0  done
   1  the memory says no: the file does not exist, the text occurs twice, ...
      The reason is on standard error (with -o json, in the object on standard
-     output). Nothing was changed.
+     output). Nothing was changed; import has put in the rest, and says what it
+     refused. export: the memory changed meanwhile.
   2  usage: an unknown command or flag, a missing argument. Nothing was changed.
   3  memoryd cannot be reached at --addr, or did not answer within --timeout
   4  anything else: memoryd refused or could not serve the call, standard input
@@ -78,16 +78,16 @@ func (c *cli) exitStatus(ctx context.Context, cmd *cobra.Command, err error) int
 	case errors.Is(err, syscall.EPIPE): // whoever read the output has had enough
 		return exitOther
 	}
-	st, fromService := status.FromError(err)
+	_, isStatus := status.FromError(err)
 	switch {
 	case ctx.Err() != nil:
-		c.complain("interrupted%s", c.doubt(st))
+		c.complain("interrupted%s", doubt(err))
 		return exitOther
-	case !fromService:
+	case !isStatus:
 		c.complain("%v", err)
 		return exitOther
 	}
-	c.complain("%s%s", c.explain(err), c.doubt(st))
+	c.complain("%s%s", c.explain(err), doubt(err))
 	if client.IsUnreachable(err) {
 		return exitUnreachable
 	}
@@ -111,22 +111,11 @@ func (c *cli) explain(err error) string {
 }
 
 // doubt is the remark on a change of which nobody knows whether it was made.
-func (c *cli) doubt(st *status.Status) string {
-	if !c.writing || !c.sent.sent.Load() || changedNothing(st) {
-		return ""
+func doubt(err error) string {
+	if client.MayHaveBeenMade(err) {
+		return "; the change may or may not have been made"
 	}
-	return "; the change may or may not have been made"
-}
-
-// changedNothing tells whether the service knows that a call that failed changed nothing.
-func changedNothing(st *status.Status) bool {
-	for _, detail := range st.Details() {
-		info, ok := detail.(*errdetails.ErrorInfo)
-		if ok && info.GetDomain() == "memoryd" && info.GetMetadata()["nothing_changed"] == "true" {
-			return true
-		}
-	}
-	return false
+	return ""
 }
 
 // codeName is the name of a code as the documents of gRPC have it, e.g. NOT_FOUND.

@@ -161,7 +161,7 @@ func TestStatus(t *testing.T) {
 			s := startService(t)
 			s.unary = always(nil, test.err)
 			for _, c := range []struct{ command, text string }{{"view", test.reads}, {"rm", test.changes}} {
-				got := s.run(t, "", c.command, "/memories/a")
+				got := s.run(t, "", c.command, "/memories/a", "--timeout", "500ms")
 				want := outcome{test.status, "", "memoryctl: " + strings.ReplaceAll(c.text, "ADDR:", s.addr+":") + "\n"}
 				if diff := cmp.Diff(want, got); diff != "" {
 					t.Errorf("%s (-want +got):\n%s", c.command, diff)

@@ -27,7 +27,7 @@ stored before all bytes have come.`,
 		GroupID:           groupFiles,
 		Args:              arguments(1, 1),
 		ValidArgsFunction: cobra.NoFileCompletions,
-		RunE: c.callWriting(func(ctx context.Context, m *client.Client, args []string) error {
+		RunE: c.call(func(ctx context.Context, m *client.Client, args []string) error {
 			if c.isTerminal(c.stdin) {
 				return usageErrorf("put reads standard input: memoryctl put PATH < FILE")
 			}

@@ -106,7 +106,7 @@ the service.`,
 		must(cmd.RegisterFlagCompletionFunc(s.flag,
 			cobra.FixedCompletions(s.completions, cobra.ShellCompDirectiveNoFileComp)))
 	}
-	cmd.RunE = c.callWriting(func(ctx context.Context, m *client.Client, args []string) error {
+	cmd.RunE = c.call(func(ctx context.Context, m *client.Client, args []string) error {
 		req := &memoryv1.UpdateNamespaceRequest{
 			Namespace: args[0], Settings: &memoryv1.NamespaceSettings{}, UpdateMask: &fieldmaskpb.FieldMask{},
 		}
@@ -156,7 +156,6 @@ once more; scripts say --yes.`,
 					return err
 				}
 			}
-			c.writing = true
 			resp, err := m.DeleteNamespace(ctx, &memoryv1.DeleteNamespaceRequest{Namespace: name})
 			switch {
 			case err != nil:

@@ -10,7 +10,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
-	"google.golang.org/grpc"
 
 	"github.com/seed-7f2870e1/memoryd/client"
 )
@@ -43,9 +42,10 @@ type cli struct {
 	timeout   time.Duration
 	output    string
 
-	started bool         // a command runs: flags and arguments are right
-	writing bool         // the command that runs changes something
-	sent    sentRecorder // of the call that was made last
+	// retryBudget is that of the client; 0: somebody who waits is told at once that memoryd is not there.
+	retryBudget time.Duration
+
+	started bool // a command runs: flags and arguments are right
 }
 
 func (c *cli) run(ctx context.Context, args []string) int {
@@ -93,13 +93,13 @@ its own, called a namespace. Paths are always whole: /memories/notes.md.`,
 	root.AddGroup(
 		&cobra.Group{ID: groupMemory, Title: "The memory, as its agent has it:"},
 		&cobra.Group{ID: groupFiles, Title: "Files in and out:"},
-		&cobra.Group{ID: groupAdmin, Title: "Namespaces:"},
+		&cobra.Group{ID: groupAdmin, Title: "Namespaces and backups:"},
 		&cobra.Group{ID: groupAgents, Title: "For agents:"},
 	)
 	root.AddCommand(
 		c.viewCommand(), c.createCommand(), c.strReplaceCommand(), c.insertCommand(), c.rmCommand(), c.mvCommand(),
-		c.treeCommand(), c.putCommand(), c.getCommand(),
-		c.namespaceCommand(),
+		c.treeCommand(), c.putCommand(), c.getCommand(), c.exportCommand(), c.importCommand(),
+		c.namespaceCommand(), c.backupCommand(),
 		c.toolCommand(),
 		c.versionCommand(), exitStatusTopic(),
 	)
@@ -148,25 +148,16 @@ type runFunc = func(cmd *cobra.Command, args []string) error
 // remoteFunc is what a command does with the service.
 type remoteFunc func(ctx context.Context, m *client.Client, args []string) error
 
-// call connects to the service, for a command that changes nothing.
+// call connects to the service.
 func (c *cli) call(run remoteFunc) runFunc {
 	return func(cmd *cobra.Command, args []string) error {
-		m, err := client.Dial(c.addr, client.WithTimeout(c.timeout),
-			client.WithDialOptions(grpc.WithStatsHandler(&c.sent)))
+		m, err := client.Dial(c.addr, client.WithTimeout(c.timeout), client.WithRetryBudget(c.retryBudget))
 		if err != nil {
 			return usageErrorf("%v", err)
 		}
 		defer func() { _ = m.Close() }() // nothing is under way any more
 		return run(cmd.Context(), m, args)
 	}
-}
-
-// callWriting connects to the service, for a command that changes something.
-func (c *cli) callWriting(run remoteFunc) runFunc {
-	return c.call(func(ctx context.Context, m *client.Client, args []string) error {
-		c.writing = true
-		return run(ctx, m, args)
-	})
 }
 
 // arguments checks how many arguments a command has, and shows which it takes.

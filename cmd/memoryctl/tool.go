@@ -20,6 +20,7 @@ const maxSessionBytes = 128
 
 func (c *cli) toolCommand() *cobra.Command {
 	var session string
+	var guard bool
 	cmd := &cobra.Command{
 		Use:   "tool",
 		Short: "Answer tool calls, one a line, for an agent in any language",
@@ -34,6 +35,11 @@ one; then tool_use_id is there and empty. A line that is neither is answered all
 the same, with an error as its result, and so is a call for which memoryd cannot
 be reached: the model reads what to do about it.
 
+Where memoryd is away, calls wait up to 10 seconds for it to come back, within
+--timeout, and fail at once after that until it is back. A call whose answer was
+lost is made again under the same id, so that nothing is done twice; with
+--session, also where a line comes again in another run of "memoryctl tool".
+
 The exit status is 0 when standard input ends, whatever the results were.`,
 		Example: `  $ echo '{"command":"view","path":"/memories"}' | memoryctl tool
   {"type":"tool_result","tool_use_id":"","content":"Here're the files ...","is_error":false}
@@ -42,19 +48,28 @@ The exit status is 0 when standard input ends, whatever the results were.`,
 		GroupID:           groupAgents,
 		Args:              cobra.NoArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
+		PreRun: func(*cobra.Command, []string) {
+			c.retryBudget = client.DefaultRetryBudget // an agent had better wait than do without its memory
+		},
 		RunE: c.call(func(ctx context.Context, m *client.Client, _ []string) error {
 			if len(session) > maxSessionBytes {
 				return usageErrorf("--session has more than %d bytes", maxSessionBytes)
 			}
 			in := c.input(ctx)
 			defer func() { _ = in.Close() }() // never fails
-			h := m.Handler(c.namespace, client.WithSession(session), client.WithErrorFunc(func(err error) {
-				c.complain("%s", c.explain(err))
-			}))
-			return answerLines(ctx, h, in, c.stdout)
+			opts := []client.HandlerOption{
+				client.WithSession(session),
+				client.WithErrorFunc(func(err error) { c.complain("%s", c.explain(err)) }),
+			}
+			if guard {
+				opts = append(opts, client.GuardStaleEdits())
+			}
+			return answerLines(ctx, m.Handler(c.namespace, opts...), in, c.stdout)
 		}),
 	}
 	cmd.Flags().StringVar(&session, "session", "", "`NAME` of the agent run, for the record: at most 128 bytes")
+	cmd.Flags().BoolVar(&guard, "guard-stale-edits", false,
+		"refuse create, insert and delete of a file that someone else has changed since it was viewed here")
 	must(cmd.RegisterFlagCompletionFunc("session", cobra.NoFileCompletions))
 	return cmd
 }

@@ -86,6 +86,48 @@ func TestTool_Request(t *testing.T) {
 	}
 }
 
+// A block that comes again, in another run, has the same id, and the id of another run is another.
+func TestTool_RequestID(t *testing.T) {
+	s := startService(t)
+	var ids []string
+	s.unary = func(_ context.Context, req proto.Message) (proto.Message, error) {
+		ids = append(ids, req.(*memoryv1.ExecuteRequest).GetRequestId())
+		return &memoryv1.ExecuteResponse{Result: text("x")}, nil
+	}
+	block := `{"type":"tool_use","id":"toolu_1","input":{}}` + "\n"
+	for _, args := range [][]string{
+		{"tool", "--session", "run-7"}, {"tool", "--session", "run-7"}, {"tool", "--session", "run-8"}, {"tool"},
+	} {
+		if got := s.run(t, block, args...); got.Status != exitOK {
+			t.Errorf("%v: got %+v, want status %d", args, got, exitOK)
+		}
+	}
+	if diff := cmp.Diff([]string{"run-7/toolu_1", "run-7/toolu_1", "run-8/toolu_1", "toolu_1"}, ids); diff != "" {
+		t.Errorf("request ids (-want +got):\n%s", diff)
+	}
+}
+
+func TestTool_GuardStaleEdits(t *testing.T) {
+	for _, test := range []struct {
+		args []string
+		want []string
+	}{{[]string{"tool"}, []string{"", ""}}, {[]string{"tool", "--guard-stale-edits"}, []string{"", "abc"}}} {
+		s := startService(t)
+		var sums []string
+		s.unary = func(_ context.Context, req proto.Message) (proto.Message, error) {
+			sums = append(sums, req.(*memoryv1.ExecuteRequest).GetIfSha256())
+			return &memoryv1.ExecuteResponse{Result: text("x"), Entry: &memoryv1.Entry{
+				Path: "/memories/a", Kind: memoryv1.EntryKind_ENTRY_KIND_FILE, Sha256: "abc",
+			}}, nil
+		}
+		lines := `{"command":"view","path":"/memories/a"}` + "\n" + `{"command":"delete","path":"/memories/a"}` + "\n"
+		s.run(t, lines, test.args...)
+		if diff := cmp.Diff(test.want, sums); diff != "" {
+			t.Errorf("%v: if_sha256 (-want +got):\n%s", test.args, diff)
+		}
+	}
+}
+
 // An error is a result like any other, whoever made it.
 func TestTool_Errors(t *testing.T) {
 	s := startService(t)
@@ -94,7 +136,9 @@ func TestTool_Errors(t *testing.T) {
 		err    error
 	}{
 		{result: errorText(memoryv1.Reason_REASON_UNKNOWN_COMMAND, "Error: Unknown command: x")},
-		{err: statusError(codes.Unavailable, "STORE_BUSY", "the store is busy", true)},
+		{err: statusError(codes.Unavailable, "STORE_BUSY", "the store is busy", true)}, // is asked again
+		{result: text("late")},
+		{err: statusError(codes.ResourceExhausted, "STORE_FULL", "the store is full", true)},
 		{result: text("fine")},
 	}
 	s.unary = func(context.Context, proto.Message) (proto.Message, error) {
@@ -103,17 +147,18 @@ func TestTool_Errors(t *testing.T) {
 		return &memoryv1.ExecuteResponse{Result: a.result}, a.err
 	}
 	want := outcome{exitOK, `{"type":"tool_result","tool_use_id":"","content":"Error: Unknown command: x","is_error":true}
+{"type":"tool_result","tool_use_id":"","content":"late","is_error":false}
 {"type":"tool_result","tool_use_id":"","content":"Error: The memory service has a problem. ` +
 		`Nothing was changed. Try again later.","is_error":true}
 {"type":"tool_result","tool_use_id":"","content":"fine","is_error":false}
-`, "memoryctl: the store is busy (UNAVAILABLE, STORE_BUSY)\n"}
-	if diff := cmp.Diff(want, s.run(t, "{}\n{}\n{}\n", "tool")); diff != "" {
+`, "memoryctl: the store is full (RESOURCE_EXHAUSTED, STORE_FULL)\n"}
+	if diff := cmp.Diff(want, s.run(t, "{}\n{}\n{}\n{}\n", "tool")); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 
 func TestTool_Unreachable(t *testing.T) {
-	got := run(t, strings.NewReader("{}\n"), "--addr", "unix://"+t.TempDir()+"/none", "tool")
+	got := run(t, strings.NewReader("{}\n"), "--addr", "unix://"+t.TempDir()+"/none", "tool", "--timeout", "100ms")
 	if !strings.HasPrefix(got.Stderr, "memoryctl: memoryd cannot be reached at unix://") {
 		t.Errorf("got %q on standard error", got.Stderr)
 	}
