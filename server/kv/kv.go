@@ -11,6 +11,7 @@ package kv
 import (
 	"context"
 	"errors"
+	"io"
 )
 
 // Limits are the smallest of all engines, so that data always moves between them. A larger key, value or transaction
@@ -135,4 +136,26 @@ func As[T any](store Store) (T, bool) {
 type Checker interface {
 	// Check reads the whole store and returns an error that wraps ErrCorrupt and names what is wrong.
 	Check(ctx context.Context) error
+}
+
+// HealthReporter is the optional ability to tell whether a store takes writes.
+type HealthReporter interface {
+	// Health returns nil while the store takes writes, and else why it does not: ErrReadOnly, which lasts until the store
+	// is opened again; ErrFull, which ends with the next commit that works, or when Health finds that there is room
+	// again; or ErrClosed. It is cheap enough to be called every second, whether there are writes or not.
+	Health() error
+}
+
+// Backuper is the optional ability to copy the whole store while it is in use.
+type Backuper interface {
+	// Backup makes a copy of what is committed and returns it, in the form that the engine restores. Updates may have to
+	// wait while it is made, and not while it is read. ErrFull means that there is no room for it.
+	Backup(ctx context.Context) (Backup, error)
+}
+
+// Backup is a copy of a store. It is read once, by one goroutine, and Close releases the room that it takes.
+type Backup interface {
+	io.ReadCloser
+	// Size is how many bytes there are to read in all.
+	Size() int64
 }

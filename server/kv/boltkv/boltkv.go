@@ -5,8 +5,16 @@
 //	memoryd.db   the bbolt database; its file lock is what keeps a second process away
 //	LOCK         who holds it, for people: {"pid": 4711, "address": "127.0.0.1:7711"}
 //
+// and at times some more:
+//
+//	memoryd.db.schema-1              a backup from before the migration to the next schema version
+//	memoryd.db.before-restore-TIME   what a restore took the place of
+//	create-*.tmp and the like        what is under way, or was when the process was killed; the next start removes it
+//
+// Whoever puts another file in the place of memoryd.db holds the lock of the one that is there.
+//
 // The database holds two buckets, which keep small records apart from file contents so that a scan of the one reads no
-// pages of the other. Keep this picture true, and raise schemaVersion when an older memoryd cannot read the result:
+// pages of the other. Keep this picture true, and add a migration when an older memoryd cannot read the result:
 //
 //	meta                                      keys that do not begin with kv.BulkPrefix
 //	├── <scope> 0x00 <key>                    : value
@@ -41,8 +49,13 @@ import (
 	"github.com/seed-7f2870e1/memoryd/server/kv/internal/txn"
 )
 
-// DefaultLockTimeout is how long Open waits for another process to let go of the data directory.
-const DefaultLockTimeout = time.Second
+// Defaults of Options.
+const (
+	// DefaultLockTimeout is how long Open waits for another process to let go of the data directory.
+	DefaultLockTimeout = time.Second
+	// DefaultMapBytes is how much address space is mapped at first. It takes neither memory nor disk.
+	DefaultMapBytes = 1 << 30
+)
 
 const (
 	fileName = "memoryd.db"
@@ -52,8 +65,6 @@ const (
 	pageSize = 8 << 10
 	// allocBytes is by how much the file grows at a time. bbolt's default of 16 MiB makes a small store look big.
 	allocBytes = 1 << 20
-	// mapBytes is how much address space is mapped at first. Growing beyond it waits for every View to end.
-	mapBytes = 1 << 30
 )
 
 // Options are the options of Open.
@@ -67,17 +78,28 @@ type Options struct {
 	// ReadOnly opens a store that exists without changing a byte of the directory. Updates give kv.ErrReadOnly. Any
 	// number of processes may do so at a time, but not while one holds the store for writing.
 	ReadOnly bool
+	// MapBytes is how much address space is mapped at first; 0 is DefaultMapBytes. When the file grows beyond what is
+	// mapped, updates wait until every View has ended that runs.
+	MapBytes int
 	// Logger gets what errors must not tell, such as the cause of a failed commit; nil discards it.
 	Logger *slog.Logger
+
+	migrations []migration       // nil are those of the package; tests have their own
+	step       func(name string) // is called where tests interfere; nil does nothing
 }
 
 // Store is a kv.Store in a bbolt file.
 type Store struct {
 	options Options
+	path    string // of the database
 	db      *bolt.DB
+	file    *os.File // that db has open
 	log     *slog.Logger
+	now     func() time.Time
 	closing atomic.Bool
 
+	space    space
+	paths    paths // of the committer's transaction
 	queue    queue
 	stopped  chan struct{}        // closed when the committer ended
 	readOnly atomic.Bool          // set for good at Open or by a commit that went wrong
@@ -88,8 +110,10 @@ type Store struct {
 }
 
 var (
-	_ kv.Store   = (*Store)(nil)
-	_ kv.Checker = (*Store)(nil)
+	_ kv.Store          = (*Store)(nil)
+	_ kv.Checker        = (*Store)(nil)
+	_ kv.Backuper       = (*Store)(nil)
+	_ kv.HealthReporter = (*Store)(nil)
 )
 
 // Open opens the store of a data directory. Where another process holds it, the error is an *InUseError. Errors of
@@ -101,73 +125,133 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	if o.Dir == "" {
 		return nil, errors.New("open store: no data directory given")
 	}
-	if o.LockTimeout <= 0 {
-		o.LockTimeout = DefaultLockTimeout
-	}
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
-	s := &Store{options: o, log: o.Logger, stopped: make(chan struct{}), commitTx: (*bolt.Tx).Commit}
-	s.queue.init()
-	s.readOnly.Store(o.ReadOnly)
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true)) // See Store.recovered.
+	s := newStore(o, filepath.Join(o.Dir, fileName))
 	open := s.openWritable
 	if o.ReadOnly {
 		open = s.openReadOnly
 	}
-	if err := open(); err != nil {
+	if err := open(ctx); err != nil {
 		return nil, fmt.Errorf("open store: %w", err)
 	}
 	go s.commitLoop()
 	return s, nil
 }
 
-func (s *Store) path() string     { return filepath.Join(s.options.Dir, fileName) }
+// newStore returns a store that is not open yet.
+func newStore(o Options, path string) *Store {
+	if o.LockTimeout <= 0 {
+		o.LockTimeout = DefaultLockTimeout
+	}
+	if o.MapBytes <= 0 {
+		o.MapBytes = DefaultMapBytes
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.migrations == nil {
+		o.migrations = migrations
+	}
+	if o.step == nil {
+		o.step = func(string) {}
+	}
+	s := &Store{
+		options: o, path: path, log: o.Logger, now: time.Now, stopped: make(chan struct{}), commitTx: (*bolt.Tx).Commit,
+	}
+	s.queue.init()
+	s.readOnly.Store(o.ReadOnly)
+	return s
+}
+
 func (s *Store) lockPath() string { return filepath.Join(s.options.Dir, lockName) }
 
-func (s *Store) openReadOnly() error {
-	version, err := s.inspect()
+func (s *Store) openReadOnly(ctx context.Context) error {
+	version, err := s.inspect(ctx)
 	if err != nil {
 		return err
 	}
-	if version == 0 {
-		return errors.Join(fmt.Errorf("%s has no schema version", s.path()), s.db.Close())
+	return s.closeUnless(s.readable(version))
+}
+
+// readable returns why a store of a schema version cannot be read as it is.
+func (s *Store) readable(version int) error {
+	switch latest := s.latestVersion(); {
+	case version == 0:
+		return fmt.Errorf("%s has no schema version", s.path)
+	case version < latest:
+		return fmt.Errorf("%s has schema version %d and this memoryd reads %d: it migrates a data directory when it "+
+			"starts there; to restore a backup, use the memoryd that made it first", s.path, version, latest)
 	}
 	return nil
 }
 
-func (s *Store) openWritable() error {
+// closeUnless closes the database where there is an error, and returns that.
+func (s *Store) closeUnless(err error) error {
+	if err == nil {
+		return nil
+	}
+	return errors.Join(err, s.db.Close())
+}
+
+func (s *Store) openWritable(ctx context.Context) error {
 	if err := makeDir(s.options.Dir); err != nil {
 		return err
 	}
-	// bbolt reads the whole tree when it opens a store for writing, and a page that a truncated file lacks ends the
-	// process. So look first, which also finds out whether a LOCK is stale: nobody writes it while we may read.
-	switch _, err := s.inspect(); {
+	// Look first, since bbolt does not survive a damaged file. That also finds out whether a LOCK is stale: nobody
+	// writes it while we may read.
+	began := s.now()
+	unclean := false
+	switch _, err := s.inspect(ctx); {
 	case err == nil:
-		if os.Remove(s.lockPath()) == nil {
-			s.log.Info("store was not closed cleanly, looking for its free pages", "dir", s.options.Dir)
-		}
+		unclean = os.Remove(s.lockPath()) == nil
 		if err := s.db.Close(); err != nil {
 			return err
 		}
-	case !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, errEmpty):
+	case errors.Is(err, fs.ErrNotExist):
+		if err := s.create(); err != nil {
+			return fmt.Errorf("make store: %w", err)
+		}
+	case errors.Is(err, errEmpty):
+		if err := s.createOverEmpty(); err != nil {
+			return fmt.Errorf("make store: %w", err)
+		}
+	default:
 		return err
 	}
 
+	if err := s.openForWriting(); err != nil {
+		return err
+	}
+	if unclean {
+		s.log.Info("found the free pages of the store", "dir", s.options.Dir, "took", s.now().Sub(began))
+	}
+	return s.closeUnless(s.takeOver())
+}
+
+// openForWriting opens the database for writing. It must exist; where it is empty, bbolt fills it.
+func (s *Store) openForWriting() error {
 	db, err := s.openBolt(&bolt.Options{
 		PageSize:        pageSize,
 		FreelistType:    bolt.FreelistMapType,
 		NoFreelistSync:  true, // Close writes the list of free pages once.
-		InitialMmapSize: initialMapBytes(),
+		InitialMmapSize: s.initialMapBytes(),
+		OpenFile: func(name string, flag int, mode os.FileMode) (*os.File, error) {
+			file, err := os.OpenFile(name, flag&^os.O_CREATE, mode)
+			s.options.step("opened")
+			return file, err
+		},
 	})
 	if err != nil {
 		return err
 	}
 	db.AllocSize = allocBytes
 	s.db = db
-	if err := s.takeOver(); err != nil {
-		return errors.Join(err, db.Close())
+	// Before it got the lock, somebody else who had it may have put another file in its place.
+	same, err := isFileAt(s.file, s.path)
+	if err == nil && !same {
+		err = fmt.Errorf("%s was replaced while it was being opened: start again", s.path)
 	}
-	return nil
+	return s.closeUnless(err)
 }
 
 // takeOver makes the files of a database that is locked complete.
@@ -179,58 +263,82 @@ func (s *Store) takeOver() error {
 	if err != nil {
 		return err
 	}
-	if version == 0 {
-		if err := s.createSchema(); err != nil {
-			return err
-		}
+	switch {
+	case version == 0:
+		err = s.createSchema()
+	case version < s.latestVersion():
+		err = s.migrate(version)
 	}
-	return syncDir(s.options.Dir)
+	return errors.Join(err, removeLeftovers(s.options.Dir), syncDir(s.options.Dir))
 }
 
-var errEmpty = errors.New(fileName + " is empty")
+var errEmpty = errors.New("file is empty")
 
 // inspect opens the database for reading and returns its schema version, 0 where it has none yet. It leaves s.db open
 // unless there is an error.
-func (s *Store) inspect() (version int, err error) {
-	path := s.path()
-	info, err := os.Stat(path)
+func (s *Store) inspect(ctx context.Context) (version int, err error) {
+	size, want, err := s.openForReading()
 	if err != nil {
 		return 0, err
+	}
+	if size < want {
+		err = s.truncated(size, want)
+	} else {
+		err = s.warmUp(ctx, want)
+	}
+	if err == nil {
+		err = s.checkTree(ctx)
+	}
+	if err == nil {
+		version, err = s.schema()
+	}
+	return version, s.closeUnless(err)
+}
+
+// openForReading opens the database for reading, without looking beyond its first two pages. It returns the bytes that
+// the file has and those that the database takes of it.
+func (s *Store) openForReading() (size, want int64, err error) {
+	info, err := os.Stat(s.path)
+	if err != nil {
+		return 0, 0, err
+	}
+	if !info.Mode().IsRegular() {
+		return 0, 0, fmt.Errorf("%s is not a regular file", s.path)
 	}
 	if info.Size() == 0 {
-		return 0, fmt.Errorf("%s: %w", path, errEmpty) // bbolt would write to it.
+		return 0, 0, fmt.Errorf("%s: %w", s.path, errEmpty) // bbolt would write to it.
 	}
-	db, err := s.openBolt(&bolt.Options{ReadOnly: true})
-	if err != nil {
-		return 0, err
+	if s.db, err = s.openBolt(&bolt.Options{ReadOnly: true}); err != nil {
+		return 0, 0, err
 	}
-	s.db = db
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, db.Close())
-		}
-	}()
-	if info, err = os.Stat(path); err != nil { // Again, now that nobody writes.
-		return 0, err
+	if info, err = os.Stat(s.path); err != nil { // Again, now that nobody writes.
+		return 0, 0, s.closeUnless(err)
 	}
-	err = db.View(func(tx *bolt.Tx) error {
-		if info.Size() < tx.Size() {
-			return fmt.Errorf("%s is truncated, it has %d bytes of %d: %w", path, info.Size(), tx.Size(), kv.ErrCorrupt)
-		}
+	err = s.db.View(func(tx *bolt.Tx) error {
+		want = tx.Size()
 		return nil
 	})
-	if err != nil {
-		return 0, err
-	}
-	return s.schema()
+	return info.Size(), want, s.closeUnless(err)
+}
+
+func (s *Store) truncated(size, want int64) error {
+	return fmt.Errorf("%s is truncated, it has %d bytes of %d: %w", s.path, size, want, kv.ErrCorrupt)
 }
 
 func (s *Store) openBolt(options *bolt.Options) (db *bolt.DB, err error) {
-	path := s.path()
+	path := s.path
 	options.Timeout = s.options.LockTimeout
+	open := os.OpenFile
+	if options.OpenFile != nil {
+		open = options.OpenFile
+	}
+	options.OpenFile = func(name string, flag int, mode os.FileMode) (_ *os.File, err error) {
+		s.file, err = open(name, flag, mode)
+		return s.file, err
+	}
 	defer func() { // How bbolt meets a damaged list of free pages.
 		if r := recover(); r != nil {
-			err = fmt.Errorf("%s: %w: %v", path, kv.ErrCorrupt, r)
+			err = errors.Join(fmt.Errorf("%s: %w: %v", path, kv.ErrCorrupt, r), s.file.Close())
 		}
 	}()
 	db, err = bolt.Open(path, 0o600, options)
@@ -247,38 +355,15 @@ func (s *Store) openBolt(options *bolt.Options) (db *bolt.DB, err error) {
 }
 
 // initialMapBytes returns how much to map at first: nothing to speak of where mapping takes more than address space.
-func initialMapBytes() int {
+func (s *Store) initialMapBytes() int {
 	if strconv.IntSize < 64 || runtime.GOOS == "windows" {
 		return 0
 	}
-	return mapBytes
-}
-
-func makeDir(dir string) error {
-	_, err := os.Stat(dir)
-	if !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return err
-	}
-	return syncDir(filepath.Dir(dir))
-}
-
-// syncDir makes the names of new files in a directory as durable as their contents.
-func syncDir(dir string) error {
-	if runtime.GOOS == "windows" { // Directories cannot be synced there.
-		return nil
-	}
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
+	return s.options.MapBytes
 }
 
 // View implements kv.Store.
-func (s *Store) View(ctx context.Context, scope string, fn func(kv.Reader) error) error {
+func (s *Store) View(ctx context.Context, scope string, fn func(kv.Reader) error) (err error) {
 	if err := txn.CheckScope(scope); err != nil {
 		return err
 	}
@@ -291,7 +376,13 @@ func (s *Store) View(ctx context.Context, scope string, fn func(kv.Reader) error
 	}
 	defer func() { _ = tx.Rollback() }() // It fails only where it was done already.
 
-	r := txn.NewReader(s.newSnapshot(tx, scope))
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer s.recoveredFault(&err)
+	snapshot, err := s.newSnapshot(tx, scope)
+	if err != nil {
+		return err
+	}
+	r := txn.NewReader(snapshot)
 	defer r.End()
 	return fn(r)
 }
@@ -316,16 +407,39 @@ func begin(db *bolt.DB, writable bool) (*bolt.Tx, error) {
 	return tx, nil
 }
 
-// recovered is deferred around calls of bbolt, which panics where it meets a damaged page.
+// recovered is deferred around calls of bbolt, which panics where it meets a damaged page, or follows it to where there
+// is no file. The latter is a fault: it ends the process, unless debug.SetPanicOnFault was called on the goroutine.
 func (s *Store) recovered(err *error) {
 	if r := recover(); r != nil {
-		s.log.Error("bbolt panicked, run memoryd check", "panic", r, "stack", string(debug.Stack()))
-		*err = fmt.Errorf("use page: %w", kv.ErrCorrupt)
+		*err = s.damaged(r)
 	}
 }
 
+// recoveredFault is deferred around functions of callers. They may meet a fault in what was lent to them; their own
+// panics go on.
+func (s *Store) recoveredFault(err *error) {
+	switch r := recover(); r.(type) {
+	case nil:
+	case interface {
+		runtime.Error
+		Addr() uintptr
+	}:
+		*err = s.damaged(r)
+	default:
+		panic(r)
+	}
+}
+
+func (s *Store) damaged(panicked any) error {
+	s.log.Error("page is damaged, run memoryd check", "panic", panicked, "stack", string(debug.Stack()))
+	return fmt.Errorf("use page: %w", kv.ErrCorrupt)
+}
+
 // Close implements kv.Store. Updates that were called before it are still committed.
-func (s *Store) Close() error {
+func (s *Store) Close() error { return s.closeAfter(func() error { return nil }) }
+
+// closeAfter closes the store, and calls last while nobody else can open it.
+func (s *Store) closeAfter(last func() error) error {
 	if s.closing.Swap(true) {
 		return fmt.Errorf("close store: %w", kv.ErrClosed)
 	}
@@ -336,6 +450,9 @@ func (s *Store) Close() error {
 	if !s.readOnly.Load() { // Where a commit went wrong, the rest is better left to the next start.
 		err = s.leave()
 	}
+	if err == nil {
+		err = last()
+	}
 	if err = errors.Join(err, s.db.Close()); err != nil {
 		return fmt.Errorf("close store: %w", err)
 	}
@@ -345,6 +462,17 @@ func (s *Store) Close() error {
 // leave makes the next start quick, and says so by the absence of LOCK. It runs while the database is still locked:
 // a LOCK that is there afterwards belongs to the next holder.
 func (s *Store) leave() error {
+	if err := s.writeFreePages(); err != nil {
+		return err
+	}
+	if err := os.Remove(s.lockPath()); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// writeFreePages writes the list of free pages, so that the next start need not look for them.
+func (s *Store) writeFreePages() error {
 	s.db.NoFreelistSync = false
 	tx, err := s.db.Begin(true)
 	if err != nil {
@@ -353,5 +481,5 @@ func (s *Store) leave() error {
 	if err := s.tryCommit(tx); err != nil {
 		return fmt.Errorf("write list of free pages: %w", err)
 	}
-	return os.Remove(s.lockPath())
+	return nil
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime/debug"
 
 	bolt "go.etcd.io/bbolt"
 
@@ -13,68 +12,50 @@ import (
 	"github.com/seed-7f2870e1/memoryd/server/kv/internal/txn"
 )
 
-// Check implements kv.Checker: first the keys, which reads every page that holds one, then bbolt's own check of all
-// pages. Updates wait while it runs. The context cannot interrupt bbolt's check.
+// Check implements kv.Checker: every page of the database must be part of a tree or free, and every entry have the form
+// that the package comment draws. Updates go on while it runs.
 func (s *Store) Check(ctx context.Context) error {
 	if err := s.usable(ctx); err != nil {
 		return err
 	}
-	// bbolt's check reads the list of free pages. A writer changes that, so be the writer. Without one the check loads
-	// the list into the database, which must not happen beside a View, so have a database of one's own.
-	db := s.db
-	if s.options.ReadOnly {
-		own, err := s.openBolt(&bolt.Options{ReadOnly: true})
-		if err != nil {
-			return fmt.Errorf("check store: %w", err)
-		}
-		defer func() { _ = own.Close() }() // Nothing was written.
-		db = own
-	}
-	tx, err := begin(db, !s.options.ReadOnly)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = tx.Rollback() }() // It fails only where it was done already.
-
-	if err := s.checkKeys(ctx, tx); err != nil {
+	if err := s.check(ctx); err != nil {
 		return fmt.Errorf("check store: %w", err)
-	}
-	var first error
-	more := -1
-	for err := range tx.Check() { // Drained to its end: the check must not outlive the transaction.
-		if first == nil {
-			first = err
-		}
-		more++
-	}
-	if first != nil {
-		return fmt.Errorf("check store: %w (and %d more): %w", first, more, kv.ErrCorrupt)
 	}
 	return nil
 }
 
-// checkKeys checks that the keys have the form that the package comment draws, and returns what is wrong with the first
-// that has not.
-func (s *Store) checkKeys(ctx context.Context, tx *bolt.Tx) (err error) {
-	defer s.recovered(&err)
-	// A damaged page can name another that the file does not have. Reading it must not end the process.
-	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
-
-	return tx.ForEach(func(name []byte, bucket *bolt.Bucket) error {
-		if bucket == nil || !bytes.Equal(name, bucketMeta) && !bytes.Equal(name, bucketBulk) {
-			return fmt.Errorf("bucket %q is unknown: %w", name, kv.ErrCorrupt)
-		}
-		bulk := bytes.Equal(name, bucketBulk)
-		return bucket.ForEach(func(key, value []byte) error {
-			if err := checkEntry(key, value, bulk); err != nil {
-				return fmt.Errorf("bucket %s: key %q: %w: %w", name, key, err, kv.ErrCorrupt)
-			}
-			return ctx.Err()
-		})
-	})
+func (s *Store) check(ctx context.Context) error {
+	tx, freeList, err := s.beginCheck()
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback() }() // It fails only where it was done already.
+	w := walk{pages: s.pagesOf(tx), all: true, entries: true}
+	return w.run(ctx, freeList)
 }
 
-func checkEntry(stored, value []byte, bulk bool) error {
+// beginCheck begins a transaction whose pages stay as they are, and returns the page of its list of free pages.
+func (s *Store) beginCheck() (_ *bolt.Tx, freeList uint64, err error) {
+	if !s.options.ReadOnly { // The meta page has the list, and must not be written again meanwhile: be the writer.
+		writer, err := begin(s.db, true)
+		if err != nil {
+			return nil, 0, err
+		}
+		defer func() { _ = writer.Rollback() }() // It fails only where it was done already.
+	}
+	tx, err := begin(s.db, false)
+	if err != nil {
+		return nil, 0, err
+	}
+	pages := s.pagesOf(tx)
+	if freeList, err = pages.freeList(tx.ID()); err != nil {
+		return nil, 0, errors.Join(err, tx.Rollback())
+	}
+	return tx, freeList, nil
+}
+
+// checkEntry returns what is wrong with an entry of a bucket.
+func checkEntry(stored []byte, valueBytes int64, bulk bool) error {
 	scope, key, ok := bytes.Cut(stored, []byte{0})
 	if !ok {
 		return errors.New("no scope")
@@ -88,10 +69,8 @@ func checkEntry(stored, value []byte, bulk bool) error {
 	switch {
 	case isBulk(key) != bulk:
 		return errors.New("belongs to the other bucket")
-	case value == nil:
-		return errors.New("is a bucket")
-	case len(value) > kv.MaxValueBytes:
-		return fmt.Errorf("value of %d bytes", len(value))
+	case valueBytes > kv.MaxValueBytes:
+		return fmt.Errorf("value of %d bytes", valueBytes)
 	}
 	return nil
 }

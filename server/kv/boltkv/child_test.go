@@ -22,7 +22,7 @@ import (
 // child is a process that runs one of children.
 type child struct {
 	cmd    *exec.Cmd
-	stdin  io.Closer
+	stdin  io.WriteCloser
 	stdout *bufio.Scanner
 }
 

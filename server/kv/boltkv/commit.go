@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"syscall"
@@ -77,9 +78,9 @@ func (s *Store) Update(ctx context.Context, scope string, fn func(kv.Tx) error) 
 	}
 	select {
 	case t := <-u.turn:
-		u.run(t, fn)
+		u.run(s, t, fn)
 		return <-u.done
-	case err := <-u.done: // No turn: the store takes no writes.
+	case err := <-u.done: // No turn: the store takes no writes, or is damaged.
 		return err
 	case <-ctx.Done():
 		return ctx.Err()
@@ -87,12 +88,14 @@ func (s *Store) Update(ctx context.Context, scope string, fn func(kv.Tx) error) 
 }
 
 // run calls fn and tells the committer how it ended. A panic goes on to the caller of Update, with its own stack.
-func (u *update) run(t *txn.Tx, fn func(kv.Tx) error) {
+func (u *update) run(s *Store, t *txn.Tx, fn func(kv.Tx) error) {
 	err := errAbandoned
 	defer func() {
 		t.End()
 		u.ran <- err
 	}()
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer s.recoveredFault(&err)
 	if ctxErr := u.ctx.Err(); ctxErr != nil {
 		err = ctxErr
 		return
@@ -155,6 +158,7 @@ func (q *queue) take() []*update {
 // commitLoop is the committer.
 func (s *Store) commitLoop() {
 	defer close(s.stopped)
+	debug.SetPanicOnFault(true) // See Store.recovered.
 	for {
 		updates := s.queue.take()
 		if updates == nil {
@@ -192,6 +196,7 @@ func (s *Store) commitGroup(updates []*update) []*update {
 		return nil
 	}
 	g := &group{tx: tx, scopes: map[string]bool{}}
+	s.paths.begin(s.pagesOf(tx))
 	for len(updates) > 0 && g.writes < maxGroupWrites && g.bytes < maxGroupBytes {
 		next := updates[0]
 		updates = updates[1:]
@@ -230,14 +235,18 @@ func (s *Store) beginUpdate() (*bolt.Tx, error) {
 // runUpdate lends the transaction to the caller of an update and applies what it wrote. An error means that the
 // transaction is spoilt.
 func (s *Store) runUpdate(g *group, u *update) error {
-	scope := s.newSnapshot(g.tx, u.scope)
+	scope, err := s.newSnapshot(g.tx, u.scope)
+	if err != nil {
+		u.done <- err
+		return nil
+	}
 	t := txn.NewTx(scope)
 	select {
 	case u.turn <- t:
 	case <-u.ctx.Done(): // Its caller sees that too, and goes.
 		return nil
 	}
-	err := <-u.ran
+	err = <-u.ran
 	writes, bytes := t.Size()
 	if err != nil || writes == 0 {
 		if g.scopes[u.scope] {
@@ -285,12 +294,13 @@ func (s *Store) commit(tx *bolt.Tx) error {
 	id := tx.ID()
 	err := s.tryCommit(tx)
 	if err == nil {
+		s.space.found(s.log)
 		return nil
 	}
 	current, idErr := s.currentID()
 	unknown := idErr != nil || current >= id
 	if !unknown && isFull(err) {
-		s.log.Error("commit failed, the disk is full", "error", err)
+		s.space.lacked(s.log, s.now(), err)
 		return fmt.Errorf("commit: %w", kv.ErrFull)
 	}
 	s.readOnly.Store(true)
@@ -306,6 +316,7 @@ func (s *Store) commit(tx *bolt.Tx) error {
 
 func (s *Store) tryCommit(tx *bolt.Tx) (err error) {
 	defer func() { _ = tx.Rollback() }() // Lets go of bbolt's locks after a panic; else it was done already.
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer s.recovered(&err)
 	return s.commitTx(tx)
 }

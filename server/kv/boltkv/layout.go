@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"runtime/debug"
 	"strconv"
 
 	bolt "go.etcd.io/bbolt"
@@ -11,9 +12,6 @@ import (
 	"github.com/seed-7f2870e1/memoryd/server/kv"
 	"github.com/seed-7f2870e1/memoryd/server/kv/internal/txn"
 )
-
-// schemaVersion is the version of the picture in the package comment.
-const schemaVersion = 1
 
 var (
 	bucketMeta = []byte("meta")
@@ -33,21 +31,22 @@ func isBulk(key []byte) bool { return len(key) > 0 && key[0] == kv.BulkPrefix }
 
 // schema returns the schema version of the database, 0 where it is new.
 func (s *Store) schema() (version int, err error) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer s.recovered(&err)
 	err = s.db.View(func(tx *bolt.Tx) error {
 		meta := tx.Bucket(bucketMeta)
 		if first, _ := tx.Cursor().First(); first == nil {
 			return nil
 		} else if meta == nil || tx.Bucket(bucketBulk) == nil {
-			return fmt.Errorf("%s is a database of bbolt but not of memoryd", fileName)
+			return fmt.Errorf("%s is a database of bbolt but not of memoryd", s.path)
 		}
 		text := string(meta.Get(keySchema))
 		if version, err = strconv.Atoi(text); err != nil || version < 1 {
-			return fmt.Errorf("%s has the schema version %q: %w", fileName, text, kv.ErrCorrupt)
+			return fmt.Errorf("%s has the schema version %q: %w", s.path, text, kv.ErrCorrupt)
 		}
-		if version > schemaVersion {
-			return fmt.Errorf("%s has schema version %d and this memoryd knows none after %d: use a newer memoryd",
-				fileName, version, schemaVersion)
+		if latest := s.latestVersion(); version > latest {
+			return fmt.Errorf("%s has schema version %d; this memoryd reads up to %d; use a newer memoryd",
+				s.path, version, latest)
 		}
 		return nil
 	})
@@ -63,8 +62,12 @@ func (s *Store) createSchema() error {
 		if err != nil {
 			return err
 		}
-		return meta.Put(keySchema, []byte(strconv.Itoa(schemaVersion)))
+		return putVersion(meta, s.latestVersion())
 	})
+}
+
+func putVersion(meta *bolt.Bucket, version int) error {
+	return meta.Put(keySchema, []byte(strconv.Itoa(version)))
 }
 
 // snapshot is one scope in a transaction of bbolt.
@@ -74,10 +77,14 @@ type snapshot struct {
 	scope      string
 }
 
-func (s *Store) newSnapshot(tx *bolt.Tx, scope string) snapshot {
-	bulk := tx.Bucket(bucketBulk)
+func (s *Store) newSnapshot(tx *bolt.Tx, scope string) (_ snapshot, err error) {
+	defer s.recovered(&err)
+	meta, bulk := tx.Bucket(bucketMeta), tx.Bucket(bucketBulk)
+	if meta == nil || bulk == nil {
+		return snapshot{}, fmt.Errorf("find buckets: %w", kv.ErrCorrupt)
+	}
 	bulk.FillPercent = 1 // Contents are written once, by ascending id, so that pages need no room for more.
-	return snapshot{store: s, meta: tx.Bucket(bucketMeta), bulk: bulk, scope: scope}
+	return snapshot{store: s, meta: meta, bulk: bulk, scope: scope}, nil
 }
 
 func (s snapshot) bucket(key []byte) *bolt.Bucket {
@@ -87,12 +94,18 @@ func (s snapshot) bucket(key []byte) *bolt.Bucket {
 	return s.meta
 }
 
+// errTooLong means that the size of a key or value is damaged. Whoever reads it would go far beyond its page.
+var errTooLong = fmt.Errorf("read entry: too long: %w", kv.ErrCorrupt)
+
 // Get implements kv.Reader.
 func (s snapshot) Get(keys ...[]byte) (values [][]byte, err error) {
 	defer s.store.recovered(&err)
 	values = make([][]byte, len(keys))
 	for i, key := range keys {
 		values[i] = s.bucket(key).Get(storedKey(s.scope, key))
+		if len(values[i]) > kv.MaxValueBytes {
+			return nil, errTooLong
+		}
 	}
 	return values, nil
 }
@@ -109,6 +122,9 @@ func (s snapshot) Scan(opts kv.ScanOptions, fn func(key, value []byte) error) er
 		prefix := storedKey(s.scope, opts.Prefix)
 		key, value, err := c.seek(storedKey(s.scope, start))
 		for ; err == nil && bytes.HasPrefix(key, prefix); key, value, err = c.next() {
+			if len(key) > len(s.scope)+1+kv.MaxKeyBytes || len(value) > kv.MaxValueBytes {
+				return errTooLong
+			}
 			if opts.KeysOnly {
 				value = nil
 			}
@@ -129,10 +145,14 @@ func (s snapshot) Scan(opts kv.ScanOptions, fn func(key, value []byte) error) er
 // put applies a write of a transaction; a nil value is a deletion.
 func (s snapshot) put(key, value []byte) (err error) {
 	defer s.store.recovered(&err)
-	if value == nil {
-		return s.bucket(key).Delete(storedKey(s.scope, key))
+	bucket, stored := s.bucket(key), storedKey(s.scope, key)
+	if err := s.store.paths.check(bucket, key, stored, value == nil); err != nil {
+		return err
 	}
-	return s.bucket(key).Put(storedKey(s.scope, key), value)
+	if value == nil {
+		return bucket.Delete(stored)
+	}
+	return bucket.Put(stored, value)
 }
 
 // cursor is a cursor of bbolt that survives damaged pages.
@@ -183,8 +203,13 @@ func (s *Store) Scopes(ctx context.Context, after string, limit int) ([]string, 
 	}
 	defer func() { _ = tx.Rollback() }() // It fails only where it was done already.
 
-	meta := cursor{store: s, cursor: tx.Bucket(bucketMeta).Cursor()}
-	bulk := cursor{store: s, cursor: tx.Bucket(bucketBulk).Cursor()}
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	snapshot, err := s.newSnapshot(tx, "")
+	if err != nil {
+		return nil, err
+	}
+	meta := cursor{store: s, cursor: snapshot.meta.Cursor()}
+	bulk := cursor{store: s, cursor: snapshot.bulk.Cursor()}
 	var names []string
 	for len(names) < limit && ctx.Err() == nil {
 		name, err := meta.nextScope(after)

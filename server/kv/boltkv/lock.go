@@ -2,8 +2,12 @@ package boltkv
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
 )
 
 // InUseError means that another process holds the data directory.
@@ -24,7 +28,11 @@ func (e *InUseError) Error() string {
 	case e.Address == "":
 		return fmt.Sprintf("data directory %s is in use by process %d", e.Dir, e.PID)
 	}
-	return fmt.Sprintf("data directory %s is in use by process %d, which serves %s", e.Dir, e.PID, e.Address)
+	address := strconv.Quote(e.Address) // It is what a file says, and may be anything.
+	if address == `"`+e.Address+`"` && !strings.Contains(e.Address, " ") {
+		address = e.Address
+	}
+	return fmt.Sprintf("data directory %s is in use by process %d, which serves %s", e.Dir, e.PID, address)
 }
 
 // holder is the content of LOCK. It informs; the lock is that of the database file, which a dead process never holds.
@@ -38,14 +46,39 @@ func writeHolder(path, address string) error {
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(path, append(data, '\n'), 0o600)
+	// Whatever has the name is replaced, and not written to: it may be a link, or a pipe.
+	file, err := os.CreateTemp(filepath.Dir(path), holderPattern)
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(append(data, '\n'))
+	if err = errors.Join(err, file.Close()); err == nil {
+		err = os.Rename(file.Name(), path)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(file.Name()))
+	}
+	return nil
+}
+
+// maxHolderBytes is more than a LOCK has that we wrote.
+const maxHolderBytes = 4 << 10
+
+// readHolder returns what LOCK says, and the zero value where it says nothing that we wrote.
+func readHolder(path string) holder {
+	info, err := os.Lstat(path)
+	if err != nil || !info.Mode().IsRegular() || info.Size() > maxHolderBytes {
+		return holder{}
+	}
+	var h holder
+	data, err := os.ReadFile(path)
+	if err != nil || json.Unmarshal(data, &h) != nil || h.PID <= 0 {
+		return holder{}
+	}
+	return h
 }
 
 func (s *Store) inUse() *InUseError {
-	var h holder
-	data, err := os.ReadFile(s.lockPath())
-	if err != nil || json.Unmarshal(data, &h) != nil {
-		h = holder{}
-	}
+	h := readHolder(s.lockPath())
 	return &InUseError{Dir: s.options.Dir, PID: h.PID, Address: h.Address}
 }

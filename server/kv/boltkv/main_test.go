@@ -18,8 +18,13 @@ const childEnv = "BOLTKV_TEST_CHILD"
 
 // children are the processes that tests start. They get a data directory and return the exit status.
 var children = map[string]func(dir string) int{
-	"hold":  childHold,
-	"write": childWrite,
+	"hold":    childHold,
+	"write":   childWrite,
+	"restore": childRestore,
+	"compact": childCompact,
+	"migrate": childMigrate,
+	"full":    childFull,
+	"survive": childSurvive,
 }
 
 func TestMain(m *testing.M) {

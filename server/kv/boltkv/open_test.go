@@ -1,15 +1,19 @@
 package boltkv
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
+	"log/slog"
 	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	bolt "go.etcd.io/bbolt"
@@ -322,4 +326,53 @@ func freeListPages(t *testing.T, path string) int {
 		t.Fatal(err)
 	}
 	return count
+}
+
+// The log of a start says what takes long after a crash, how far it is, and how long it took.
+func TestOpen_UncleanIsLogged(t *testing.T) {
+	dir := t.TempDir()
+	store := openTest(t, Options{Dir: dir})
+	for i := range 4 {
+		mustPut(t, store, "a", fmt.Sprintf("\xff%d", i), strings.Repeat("v", 250_000))
+	}
+	crashed := t.TempDir()
+	for _, name := range []string{fileName, lockName} { // What is there while the store runs is what a crash leaves.
+		if err := copyFile(filepath.Join(dir, name), filepath.Join(crashed, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	open := func(dir string) string {
+		var log bytes.Buffer
+		s := newStore(Options{Dir: dir, Logger: slog.New(slog.NewTextHandler(&log, nil))}, filepath.Join(dir, fileName))
+		clock := time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC)
+		s.now = func() time.Time {
+			clock = clock.Add(warmUpLogInterval)
+			return clock
+		}
+		if err := s.openWritable(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		go s.commitLoop()
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		return log.String()
+	}
+	log := open(crashed)
+	for _, want := range []string{
+		`msg="store was not closed cleanly, reading it to find its free pages"`, `msg="reading store" read_bytes=1048576 `,
+		`msg="found the free pages of the store"`, "took=",
+	} {
+		if !strings.Contains(log, want) {
+			t.Errorf("after a crash the log lacks %s:\n%s", want, log)
+		}
+	}
+	for name, dir := range map[string]string{"crashed before": crashed, "never crashed": dir} {
+		if log := open(dir); log != "" {
+			t.Errorf("%s: after a clean stop something was logged:\n%s", name, log)
+		}
+	}
 }

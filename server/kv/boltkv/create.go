@@ -1,0 +1,75 @@
+package boltkv
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+)
+
+// create makes the database of a new store under another name, and gives it its own when it is complete: whatever ends
+// the process, there is a whole database or none. Where another process was quicker, its database stays.
+func (s *Store) create() error {
+	temp, err := s.makeDatabase()
+	if err == nil {
+		err = errors.Join(link(temp, s.path), removeIfThere(temp))
+	}
+	if err == nil {
+		return syncDir(s.options.Dir)
+	}
+	// The other process has its database by now, and may have removed ours among what was left over.
+	if _, statErr := os.Lstat(s.path); statErr == nil {
+		return nil
+	}
+	return err
+}
+
+// createOverEmpty makes the database in the place of an empty file.
+func (s *Store) createOverEmpty() (err error) {
+	empty, err := lockStore(s.options.Dir)
+	if errors.Is(err, errors.ErrUnsupported) {
+		return nil // bbolt can lock the file, and fills it.
+	}
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, empty.Close()) }()
+	if info, err := empty.Stat(); err != nil || info.Size() > 0 { // Another process was quicker.
+		return err
+	}
+	temp, err := s.makeDatabase()
+	if err != nil {
+		return err
+	}
+	if err := os.Rename(temp, s.path); err != nil {
+		return errors.Join(err, os.Remove(temp))
+	}
+	return syncDir(s.options.Dir)
+}
+
+// makeDatabase makes a database without entries under a name of its own, and returns its path.
+func (s *Store) makeDatabase() (path string, err error) {
+	file, err := os.CreateTemp(s.options.Dir, createPattern)
+	if err != nil {
+		return "", err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, removeIfThere(file.Name()))
+		}
+	}()
+	if err := file.Close(); err != nil {
+		return "", err
+	}
+	c := newStore(Options{Dir: s.options.Dir, migrations: s.options.migrations}, file.Name())
+	if err := c.openForWriting(); err != nil {
+		return "", err
+	}
+	return file.Name(), errors.Join(c.createSchema(), c.writeFreePages(), c.db.Close())
+}
+
+func removeIfThere(path string) error {
+	if err := os.Remove(path); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
