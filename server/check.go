@@ -18,11 +18,16 @@ type CheckReport struct {
 
 // Check verifies the store in a directory, which no server may have open, and changes nothing. What is wrong with it is
 // an error.
-func Check(ctx context.Context, dir string) (report CheckReport, err error) {
+func Check(ctx context.Context, dir string) (CheckReport, error) {
 	store, err := boltkv.Open(ctx, boltkv.Options{Dir: dir, ReadOnly: true, LockTimeout: lockTimeout})
 	if err != nil {
 		return CheckReport{}, err
 	}
+	return checkAndClose(ctx, store)
+}
+
+// checkAndClose checks a store that was opened for reading.
+func checkAndClose(ctx context.Context, store *boltkv.Store) (report CheckReport, err error) {
 	defer func() {
 		if closeErr := store.Close(); err == nil && closeErr != nil {
 			err = fmt.Errorf("close store: %w", closeErr)

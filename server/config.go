@@ -18,6 +18,8 @@ const (
 	DefaultShutdownTimeout    = 10 * time.Second
 	DefaultCallTimeout        = 30 * time.Second
 	DefaultMaxConcurrentCalls = 1024
+	DefaultMaxConcurrentBytes = 256 << 20
+	DefaultBackupKeep         = 7
 )
 
 // Config says what a Server serves, and where. The zero value serves DefaultData on DefaultListen.
@@ -44,6 +46,12 @@ type Config struct {
 	// memory.DefaultRequestWindow.
 	RequestWindow time.Duration
 
+	// BackupDir is a directory for backups that nothing else uses, made if it is not there. BackupEvery is how long after
+	// one backup the next is made; 0 makes none. BackupKeep is how many are kept; 0 is DefaultBackupKeep.
+	BackupDir   string
+	BackupEvery time.Duration
+	BackupKeep  int
+
 	// ShutdownTimeout is how long calls may go on after the server was told to stop. 0 is DefaultShutdownTimeout.
 	ShutdownTimeout time.Duration
 	// CallTimeout is the longest that a call may take, whatever its own deadline. Streams of files may take ten times
@@ -51,8 +59,13 @@ type Config struct {
 	CallTimeout time.Duration
 	// MaxConcurrentCalls is the most calls that run at once; one more is refused. 0 is DefaultMaxConcurrentCalls.
 	MaxConcurrentCalls int
+	// MaxConcurrentBytes is the most bytes of requests that calls hold at once; a request too many is refused once it has
+	// been read. What a call takes in all is a small multiple of its request. At least MaxRequestBytes; 0 is
+	// DefaultMaxConcurrentBytes.
+	MaxConcurrentBytes int64
 
-	// Logger gets what happens, and never what memories contain. nil discards it.
+	// Logger gets what happens, and never what memories contain. A logger that blocks blocks the calls that log. nil
+	// discards it.
 	Logger *slog.Logger
 }
 
@@ -86,10 +99,31 @@ func (c Config) Validate() error {
 			return &ConfigError{d.field, d.value, "it must be longer than 0s"}
 		}
 	}
+	if err := c.validateBackups(); err != nil {
+		return err
+	}
 	if c.MaxConcurrentCalls < 0 {
 		return &ConfigError{"MaxConcurrentCalls", c.MaxConcurrentCalls, "it must be 1 or more"}
 	}
+	if c.MaxConcurrentBytes != 0 && c.MaxConcurrentBytes < MaxRequestBytes {
+		return &ConfigError{
+			"MaxConcurrentBytes", c.MaxConcurrentBytes, fmt.Sprintf("it must be %d (one request) or more", MaxRequestBytes),
+		}
+	}
 	return validateDefaults(c.Defaults)
+}
+
+func (c Config) validateBackups() error {
+	if c.BackupEvery != 0 && c.BackupEvery < minBackupEvery {
+		return &ConfigError{"BackupEvery", c.BackupEvery, fmt.Sprintf("it must be 0s (off), or %s or more", minBackupEvery)}
+	}
+	if c.BackupEvery != 0 && c.BackupDir == "" {
+		return &ConfigError{"BackupDir", "", "it must be a directory, since backups are to be made"}
+	}
+	if c.BackupKeep < 0 {
+		return &ConfigError{"BackupKeep", c.BackupKeep, "it must be 1 or more"}
+	}
+	return nil
 }
 
 func validateDefaults(s memory.Settings) error {
@@ -113,6 +147,9 @@ func (c Config) withDefaults() Config {
 	if c.Data == "" {
 		c.Data = DefaultData
 	}
+	if c.BackupKeep == 0 {
+		c.BackupKeep = DefaultBackupKeep
+	}
 	if c.ShutdownTimeout == 0 {
 		c.ShutdownTimeout = DefaultShutdownTimeout
 	}
@@ -121,6 +158,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.MaxConcurrentCalls == 0 {
 		c.MaxConcurrentCalls = DefaultMaxConcurrentCalls
+	}
+	if c.MaxConcurrentBytes == 0 {
+		c.MaxConcurrentBytes = DefaultMaxConcurrentBytes
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)

@@ -50,7 +50,25 @@ func TestConfig_Validate(t *testing.T) {
 		{"port", Config{HTTP: "localhost:65536"}, "HTTP is localhost:65536: its port must be a number from 0 to 65535"},
 		{"shutdown", Config{ShutdownTimeout: -time.Second}, "ShutdownTimeout is -1s: it must be longer than 0s"},
 		{"call", Config{CallTimeout: -1}, "CallTimeout is -1ns: it must be longer than 0s"},
+		{"backups", Config{BackupEvery: time.Hour, BackupDir: "backups", BackupKeep: 3}, ""},
+		{"no backups", Config{BackupDir: "backups"}, ""},
+		{
+			"backups all the time",
+			Config{BackupEvery: time.Millisecond, BackupDir: "backups"},
+			"BackupEvery is 1ms: it must be 0s (off), or 1s or more",
+		},
+		{
+			"backups to nowhere",
+			Config{BackupEvery: time.Hour},
+			"BackupDir is : it must be a directory, since backups are to be made",
+		},
+		{"keep", Config{BackupKeep: -1}, "BackupKeep is -1: it must be 1 or more"},
 		{"calls", Config{MaxConcurrentCalls: -1}, "MaxConcurrentCalls is -1: it must be 1 or more"},
+		{
+			"bytes",
+			Config{MaxConcurrentBytes: 1},
+			"MaxConcurrentBytes is 1: it must be 16777216 (one request) or more",
+		},
 		{
 			"create",
 			Config{Defaults: memory.Settings{CreateOnExisting: new(memory.CreateOnExisting(3))}},

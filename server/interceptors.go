@@ -21,7 +21,8 @@ type interceptor struct {
 
 // chain returns the layers around every call, outermost first. The order matters:
 //
-//   - recovery is outermost, so that a panic in any layer ends one call and not the process.
+//   - arrival is around all, since it has waited for the request, and a stop waits for the end of a call.
+//   - recovery is the first that does more, so that a panic in any layer ends one call and not the process.
 //   - metrics and logging are outside all that can refuse a call, so that refusals are seen.
 //   - authentication is before limits, so that strangers use up nobody's share.
 //   - the timeout starts when a call is let in.
@@ -31,9 +32,10 @@ func (s *Server) chain() []interceptor {
 	recoveryUnary := recovery.UnaryServerInterceptor(recovered)
 	recoveryStream := recovery.StreamServerInterceptor(recovered)
 	log := callLogger{logger: s.logger}
-	limit := newLimiter(s.cfg.MaxConcurrentCalls)
-	timeout := timeouts{call: s.cfg.CallTimeout, ended: s.ended}
+	limit := newLimiter(s.cfg.MaxConcurrentCalls, s.cfg.MaxConcurrentBytes)
+	timeout := timeouts{call: s.cfg.CallTimeout, draining: s.draining, ended: s.ended}
 	return []interceptor{
+		{"arrival", s.arrivals.unary, s.arrivals.stream},
 		{"recovery", recoveryUnary, recoveryStream},
 		{"metrics", s.metrics.Unary(), s.metrics.Stream()},
 		{"logging", interceptors.UnaryServerInterceptor(log), interceptors.StreamServerInterceptor(log)},

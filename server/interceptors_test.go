@@ -20,12 +20,15 @@ import (
 
 // newChained returns a server that has only what its chain needs.
 func newChained(logger *slog.Logger) *Server {
+	never := context.Background()
 	return &Server{
 		cfg:          Config{MaxConcurrentCalls: 1}.withDefaults(),
 		logger:       logger,
 		metrics:      ops.NewMetrics("test"),
 		authenticate: trustEveryone,
-		ended:        context.Background(),
+		arrivals:     &arrivals{draining: never},
+		draining:     never,
+		ended:        never,
 	}
 }
 
@@ -103,7 +106,7 @@ func TestChain_Names(t *testing.T) {
 	for _, i := range newChained(slog.New(slog.DiscardHandler)).chain() {
 		got = append(got, i.name)
 	}
-	want := []string{"recovery", "metrics", "logging", "authentication", "limits", "timeout", "recovery"}
+	want := []string{"arrival", "recovery", "metrics", "logging", "authentication", "limits", "timeout", "recovery"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}

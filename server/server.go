@@ -29,6 +29,7 @@ import (
 
 	"github.com/seed-7f2870e1/memoryd/server/internal/ops"
 	"github.com/seed-7f2870e1/memoryd/server/internal/rpc"
+	"github.com/seed-7f2870e1/memoryd/server/kv"
 	"github.com/seed-7f2870e1/memoryd/server/memory"
 )
 
@@ -40,10 +41,13 @@ const (
 
 // What connections may cost.
 const (
-	maxStreamsPerConn = 1000             // calls at once on one connection; the client queues more
+	maxConnections    = 8192             // for calls; about 70 KB each
+	maxHTTPConns      = 32               // of the side port
+	maxStreamsPerConn = 256              // calls at once on one connection; the client queues more
 	maxHeaderBytes    = 32 << 10         // of one call
 	bufferBytes       = 32 << 10         // of the socket, each way
 	handshakeTimeout  = 10 * time.Second // until a connection speaks HTTP/2
+	closeIdleAfter    = 5 * time.Minute  // without a call; clients connect again when they have one
 	pingAfter         = time.Minute      // without a sign of life
 	pingTimeout       = 20 * time.Second // then a peer that does not answer is gone
 	minPingInterval   = 10 * time.Second // of clients; one that pings more often is disconnected
@@ -64,9 +68,16 @@ type Server struct {
 	grpc         *grpc.Server
 	health       *health.Server
 	metrics      *ops.Metrics
+	backups      *backupSchedule // nil where there is none
 	authenticate auth.AuthFunc
 	serving      atomic.Bool
+	storeHealth  *storeHealth
+	arrivals     *arrivals
+	conns        *connections // of calls
 
+	// draining is done when the server begins to stop, which startDraining says.
+	draining      context.Context
+	startDraining context.CancelFunc
 	// ended is done when the streams of health and reflection have to end, which endStreams says.
 	ended      context.Context
 	endStreams context.CancelFunc
@@ -113,7 +124,13 @@ func New(ctx context.Context, cfg Config) (_ *Server, err error) {
 		metrics:      ops.NewMetrics(Version()),
 		authenticate: trustEveryone,
 	}
+	if s.backups, err = newBackupSchedule(cfg, store, s.metrics); err != nil {
+		return nil, err
+	}
+	s.draining, s.startDraining = context.WithCancel(context.WithoutCancel(ctx))
 	s.ended, s.endStreams = context.WithCancel(context.WithoutCancel(ctx))
+	s.arrivals = &arrivals{timeout: cfg.CallTimeout, draining: s.draining, gaveUp: s.metrics.RequestGivenUp}
+	s.conns = newConnections(maxConnections, cfg.Logger)
 	for _, a := range addresses {
 		l, err := listen(ctx, a)
 		if err != nil {
@@ -127,18 +144,18 @@ func New(ctx context.Context, cfg Config) (_ *Server, err error) {
 		}
 	}
 
-	s.register(tree)
+	s.register(store, tree)
 	return s, nil
 }
 
 // register makes the gRPC server, with all that it serves.
-func (s *Server) register(tree *memory.Memory) {
-	s.grpc = grpc.NewServer(append(serverOptions(), chainOptions(s.chain())...)...)
-	rpc.Register(s.grpc, rpc.Options{Memory: tree, Recorder: s.metrics})
+func (s *Server) register(store kv.Store, tree *memory.Memory) {
+	opts := append(serverOptions(), grpc.InTapHandle(s.arrivals.begin))
+	s.grpc = grpc.NewServer(append(opts, chainOptions(s.chain())...)...)
+	backuper, _ := kv.As[kv.Backuper](store)
+	rpc.Register(s.grpc, rpc.Options{Memory: tree, Backuper: backuper, Recorder: s.metrics})
 	healthpb.RegisterHealthServer(s.grpc, s.health)
-	for _, name := range rpc.ServiceNames() {
-		s.health.SetServingStatus(name, healthpb.HealthCheckResponse_SERVING)
-	}
+	s.storeHealth = newStoreHealth(store, s.health, s.metrics, s.logger)
 	reflection.Register(s.grpc)
 	s.metrics.Initialize(s.grpc)
 }
@@ -184,7 +201,9 @@ func serverOptions() []grpc.ServerOption {
 		grpc.ConnectionTimeout(handshakeTimeout),
 		grpc.ReadBufferSize(bufferBytes),
 		grpc.WriteBufferSize(bufferBytes),
-		grpc.KeepaliveParams(keepalive.ServerParameters{Time: pingAfter, Timeout: pingTimeout}),
+		grpc.KeepaliveParams(keepalive.ServerParameters{
+			MaxConnectionIdle: closeIdleAfter, Time: pingAfter, Timeout: pingTimeout,
+		}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: minPingInterval, PermitWithoutStream: true}),
 	}
 }
@@ -215,19 +234,29 @@ func (s *Server) Run(ctx context.Context) error {
 	failed := make(chan error, len(s.listeners)+1)
 	for _, l := range s.listeners {
 		running.Go(func() {
-			if err := s.grpc.Serve(l); err != nil {
+			if err := s.grpc.Serve(s.conns.wrap(l)); err != nil {
 				failed <- fmt.Errorf("serve on %s: %w", l.Addr(), err)
 			}
 		})
 	}
-	side := ops.NewServer(s.metrics, s.serving.Load, s.logger)
+	side := ops.NewServer(s.metrics, s.ready, s.logger)
 	if s.http != nil {
 		running.Go(func() {
-			if err := side.Serve(s.http); !errors.Is(err, http.ErrServerClosed) {
+			l := newConnections(maxHTTPConns, s.logger).wrap(s.http)
+			if err := side.Serve(l); !errors.Is(err, http.ErrServerClosed) {
 				failed <- fmt.Errorf("serve on %s: %w", s.http.Addr(), err)
 			}
 		})
 	}
+	scheduled, stopBackups := context.WithCancel(ctx)
+	defer stopBackups()
+	if s.backups != nil {
+		running.Go(func() { s.backups.run(scheduled) })
+	}
+	s.storeHealth.check(ctx)
+	healthTicks := time.NewTicker(healthInterval)
+	defer healthTicks.Stop()
+	running.Go(func() { s.storeHealth.follow(s.draining, healthTicks.C) })
 	s.serving.Store(true)
 	s.logger.InfoContext(ctx, "serving", s.startAttrs()...)
 
@@ -237,6 +266,7 @@ func (s *Server) Run(ctx context.Context) error {
 	case err = <-failed:
 	}
 	s.serving.Store(false)
+	stopBackups()
 	s.logger.InfoContext(ctx, "stopping", "timeout", s.cfg.ShutdownTimeout)
 	err = errors.Join(err, s.drain(), wrap("close store", s.closeStore()), wrap("close side port", side.Close()))
 	running.Wait()
@@ -246,6 +276,7 @@ func (s *Server) Run(ctx context.Context) error {
 
 // drain ends serving calls: gracefully for as long as the configuration allows, then at once.
 func (s *Server) drain() error {
+	s.startDraining()
 	s.health.Shutdown() // tells NOT_SERVING to those who watch
 	defer s.endStreams()
 	defer time.AfterFunc(watchGrace, s.endStreams).Stop()
@@ -257,15 +288,32 @@ func (s *Server) drain() error {
 	}()
 	timeout := time.NewTimer(s.cfg.ShutdownTimeout)
 	defer timeout.Stop()
-	select {
-	case <-drained:
-		return nil
-	case <-timeout.C:
-		s.grpc.Stop()
-		<-drained
-		return fmt.Errorf("stop: calls that still ran after %s were cut off", s.cfg.ShutdownTimeout)
+	quiet := time.NewTicker(patience)
+	defer quiet.Stop()
+	seen := s.activity()
+	for {
+		select {
+		case <-drained:
+			return nil
+		case <-quiet.C:
+			// gRPC waits for connections to shake hands, for clients to acknowledge the end of theirs, and for answers
+			// to be taken. Where no call has run and no byte has come or gone for as long as that, nothing is to come.
+			now := s.activity()
+			if now == seen && s.arrivals.running.Load() == 0 {
+				s.conns.closeAll()
+			}
+			seen = now
+		case <-timeout.C:
+			s.conns.closeAll() // Stop would wait for those that shake hands.
+			s.grpc.Stop()
+			<-drained
+			return fmt.Errorf("stop: calls that still ran after %s were cut off", s.cfg.ShutdownTimeout)
+		}
 	}
 }
+
+// activity is a number that differs whenever a call has ended, or something was sent or received.
+func (s *Server) activity() int64 { return s.arrivals.finished.Load() + s.conns.traffic.Load() }
 
 func (s *Server) startAttrs() []any {
 	addresses := make([]string, len(s.listeners))

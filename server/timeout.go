@@ -7,17 +7,20 @@ import (
 
 	"google.golang.org/grpc"
 
+	memoryv1 "github.com/seed-7f2870e1/memoryd/gen/memoryd/v1"
 	"github.com/seed-7f2870e1/memoryd/server/internal/rpc"
+	"github.com/seed-7f2870e1/memoryd/server/kv"
 )
 
-// streamAllowance is how many times longer than another call a stream of a file may take.
+// streamAllowance is how many times longer than another call a stream of a file may take, or one message of a backup.
 const streamAllowance = 10
 
 // timeouts bounds how long calls take. The services of others, health and reflection, have streams that stay open; they
 // have no time limit and end with the context ended, since a graceful stop would wait for them.
 type timeouts struct {
-	call  time.Duration
-	ended context.Context
+	call     time.Duration
+	draining context.Context // done when the server begins to stop
+	ended    context.Context
 }
 
 func (t timeouts) unary(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
@@ -29,20 +32,29 @@ func (t timeouts) unary(ctx context.Context, req any, _ *grpc.UnaryServerInfo, h
 func (t timeouts) stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
 	ctx, cancel := context.WithCancel(ss.Context())
 	defer cancel()
-	if isOwnService(strings.TrimPrefix(info.FullMethod, "/")) {
+	bounded := &boundedStream{ServerStream: ss, draining: t.draining}
+	switch {
+	case info.FullMethod == memoryv1.AdminService_Backup_FullMethodName:
+		// It may take hours, as long as the client takes what is sent.
+		bounded.message = streamAllowance * t.call
+	case isOwnService(strings.TrimPrefix(info.FullMethod, "/")):
 		ctx, cancel = context.WithTimeout(ctx, streamAllowance*t.call)
 		defer cancel()
-	} else {
+		bounded.message = t.call
+	default:
 		defer context.AfterFunc(t.ended, cancel)()
 	}
-	return handler(srv, &boundedStream{ServerStream: ss, ctx: ctx})
+	bounded.ctx = ctx
+	return handler(srv, bounded)
 }
 
-// boundedStream is a stream whose messages are waited for no longer than its context lasts. gRPC itself would wait as
-// long as the client likes.
+// boundedStream is a stream whose messages are waited for no longer than its context lasts, and than patience while the
+// server stops. gRPC itself would wait as long as the client likes.
 type boundedStream struct {
 	grpc.ServerStream
-	ctx context.Context
+	ctx      context.Context
+	message  time.Duration   // the longest that one message is waited for; 0 is as long as the context lasts
+	draining context.Context // done when the server begins to stop
 }
 
 // Context implements grpc.ServerStream.
@@ -50,29 +62,48 @@ func (s *boundedStream) Context() context.Context { return s.ctx }
 
 // RecvMsg implements grpc.ServerStream.
 func (s *boundedStream) RecvMsg(m any) error {
-	if err, ok := s.await(func() error { return s.ServerStream.RecvMsg(m) }); ok {
-		return err
+	err, late := s.await(func() error { return s.ServerStream.RecvMsg(m) })
+	if late {
+		return rpc.StatusError(err)
 	}
-	return rpc.StatusError(s.ctx.Err())
+	return err
 }
 
 // SendMsg implements grpc.ServerStream.
 func (s *boundedStream) SendMsg(m any) error {
-	if err, ok := s.await(func() error { return s.ServerStream.SendMsg(m) }); ok {
-		return err
+	err, late := s.await(func() error { return s.ServerStream.SendMsg(m) })
+	if late {
+		return rpc.LateStatusError(err) // What is to be sent may tell of a change.
 	}
-	return rpc.LateStatusError(s.ctx.Err()) // What is to be sent may tell of a change.
+	return err
 }
 
-// await returns what fn does, or leaves it behind when the context is done. The stream then ends with the call, and so
-// does fn.
-func (s *boundedStream) await(fn func() error) (err error, ok bool) {
+// await returns what fn does. When it is late it is left behind, and the error says why. The stream then ends with the
+// call, and so does fn.
+func (s *boundedStream) await(fn func() error) (err error, late bool) {
+	ctx := s.ctx
+	if s.message > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, s.message)
+		defer cancel()
+	}
 	done := make(chan error, 1)
 	go func() { done <- fn() }()
 	select {
 	case err := <-done:
-		return err, true
-	case <-s.ctx.Done():
-		return nil, false
+		return err, false
+	case <-ctx.Done():
+		return ctx.Err(), true
+	case <-s.draining.Done():
+	}
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	select {
+	case err := <-done:
+		return err, false
+	case <-ctx.Done():
+		return ctx.Err(), true
+	case <-timer.C:
+		return kv.ErrClosed, true // Callers are told that the service is stopping.
 	}
 }

@@ -18,9 +18,9 @@ const (
 	maxHeaderBytes    = 16 << 10
 )
 
-// NewServer returns the server of the side port. ready tells whether calls are served; what goes wrong with
-// connections is logged at debug.
-func NewServer(metrics *Metrics, ready func() bool, logger *slog.Logger) *http.Server {
+// NewServer returns the server of the side port. ready tells why calls are not served, nil where they are; what goes
+// wrong with connections is logged at debug.
+func NewServer(metrics *Metrics, ready func() error, logger *slog.Logger) *http.Server {
 	return &http.Server{
 		Handler:           newHandler(metrics, ready),
 		ReadHeaderTimeout: readHeaderTimeout,
@@ -32,15 +32,15 @@ func NewServer(metrics *Metrics, ready func() bool, logger *slog.Logger) *http.S
 	}
 }
 
-func newHandler(metrics *Metrics, ready func() bool) http.Handler {
+func newHandler(metrics *Metrics, ready func() error) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(metrics.registry, promhttp.HandlerOpts{}))
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
 		answer(w, http.StatusOK, "ok\n")
 	})
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
-		if !ready() {
-			answer(w, http.StatusServiceUnavailable, "not serving\n")
+		if err := ready(); err != nil {
+			answer(w, http.StatusServiceUnavailable, err.Error()+"\n")
 			return
 		}
 		answer(w, http.StatusOK, "ok\n")

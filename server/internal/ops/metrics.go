@@ -6,6 +6,7 @@ package ops
 
 import (
 	"runtime"
+	"time"
 
 	grpcprom "github.com/grpc-ecosystem/go-grpc-middleware/providers/prometheus"
 	"github.com/prometheus/client_golang/prometheus"
@@ -24,6 +25,10 @@ type Metrics struct {
 	grpc     *grpcprom.ServerMetrics
 	commands *prometheus.CounterVec
 	repaired *prometheus.CounterVec
+	backups  *prometheus.CounterVec
+	backedUp prometheus.Gauge
+	gaveUp   prometheus.Counter
+	writable prometheus.Gauge
 }
 
 // NewMetrics returns the metrics of a server of a version.
@@ -40,6 +45,25 @@ func NewMetrics(version string) *Metrics {
 			Name: "memoryd_repaired_inputs_total",
 			Help: "Slips of models in the input of commands that were put right, by kind.",
 		}, []string{"kind"}),
+		backups: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "memoryd_backups_total",
+			Help: "Scheduled backups, by result: ok or error.",
+		}, []string{"result"}),
+		backedUp: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "memoryd_backup_last_success_timestamp_seconds",
+			Help: "When the newest scheduled backup was made, in seconds since 1970; 0 where there is none.",
+		}),
+		gaveUp: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "memoryd_requests_given_up_total",
+			Help: "Calls that were ended before the whole of their request had come.",
+		}),
+		writable: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "memoryd_store_writable",
+			Help: "1 where the store takes writes, 0 where it can only be read.",
+		}),
+	}
+	for _, result := range []string{backupOK, backupError} {
+		m.backups.WithLabelValues(result) // It starts at 0, so that rates are right from the first backup on.
 	}
 	build := prometheus.NewGauge(prometheus.GaugeOpts{
 		Name:        "memoryd_build_info",
@@ -47,7 +71,7 @@ func NewMetrics(version string) *Metrics {
 		ConstLabels: prometheus.Labels{"version": version, "go_version": runtime.Version()},
 	})
 	build.Set(1)
-	m.registry.MustRegister(m.grpc, m.commands, m.repaired, build,
+	m.registry.MustRegister(m.grpc, m.commands, m.repaired, m.backups, m.backedUp, m.gaveUp, m.writable, build,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
@@ -57,6 +81,33 @@ func (m *Metrics) Command(name, reason string) { m.commands.WithLabelValues(name
 
 // Repaired counts a slip that was put right.
 func (m *Metrics) Repaired(kind string) { m.repaired.WithLabelValues(kind).Inc() }
+
+// Results of a scheduled backup.
+const (
+	backupOK    = "ok"
+	backupError = "error"
+)
+
+// BackupMade counts a scheduled backup that was made.
+func (m *Metrics) BackupMade() { m.backups.WithLabelValues(backupOK).Inc() }
+
+// BackupFailed counts a scheduled backup that was not made.
+func (m *Metrics) BackupFailed() { m.backups.WithLabelValues(backupError).Inc() }
+
+// NewestBackup notes when the newest scheduled backup was made.
+func (m *Metrics) NewestBackup(at time.Time) { m.backedUp.Set(float64(at.Unix())) }
+
+// RequestGivenUp counts a call whose request did not come in time.
+func (m *Metrics) RequestGivenUp() { m.gaveUp.Inc() }
+
+// StoreWritable notes whether the store takes writes.
+func (m *Metrics) StoreWritable(yes bool) {
+	value := 0.0
+	if yes {
+		value = 1
+	}
+	m.writable.Set(value)
+}
 
 // Unary returns the interceptor that counts and times unary calls.
 func (m *Metrics) Unary() grpc.UnaryServerInterceptor { return m.grpc.UnaryServerInterceptor() }

@@ -1,12 +1,14 @@
 package ops
 
 import (
+	"errors"
 	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/health"
@@ -24,6 +26,8 @@ func get(t *testing.T, h http.Handler, path string) (int, string) {
 	return rec.Code, string(body)
 }
 
+func serving() error { return nil }
+
 func TestMetrics(t *testing.T) {
 	m := NewMetrics("v1.2.3")
 	s := grpc.NewServer(grpc.ChainUnaryInterceptor(m.Unary()), grpc.ChainStreamInterceptor(m.Stream()))
@@ -33,8 +37,12 @@ func TestMetrics(t *testing.T) {
 	m.Command("view", "ok")
 	m.Command("create", "create_path_exists")
 	m.Repaired("alias")
+	m.RequestGivenUp()
+	m.StoreWritable(true)
+	m.BackupMade()
+	m.NewestBackup(time.Unix(1_800_000_000, 0))
 
-	code, body := get(t, newHandler(m, func() bool { return true }), "/metrics")
+	code, body := get(t, newHandler(m, serving), "/metrics")
 	if code != http.StatusOK {
 		t.Fatalf("got status %d, want %d", code, http.StatusOK)
 	}
@@ -42,6 +50,11 @@ func TestMetrics(t *testing.T) {
 		`memoryd_commands_total{command="view",reason="ok"} 2`,
 		`memoryd_commands_total{command="create",reason="create_path_exists"} 1`,
 		`memoryd_repaired_inputs_total{kind="alias"} 1`,
+		"memoryd_requests_given_up_total 1",
+		"memoryd_store_writable 1",
+		`memoryd_backups_total{result="ok"} 1`,
+		`memoryd_backups_total{result="error"} 0`,
+		"memoryd_backup_last_success_timestamp_seconds 1.8e+09",
 		`version="v1.2.3"`,
 		`grpc_server_handled_total{grpc_code="OK",grpc_method="Check",grpc_service="grpc.health.v1.Health",` +
 			`grpc_type="unary"} 0`,
@@ -64,7 +77,12 @@ func TestMetricsAreSeparate(t *testing.T) {
 
 func TestHealth(t *testing.T) {
 	ready := true
-	h := newHandler(NewMetrics(""), func() bool { return ready })
+	h := newHandler(NewMetrics(""), func() error {
+		if !ready {
+			return errors.New("store is full")
+		}
+		return nil
+	})
 	tests := []struct {
 		path  string
 		ready bool
@@ -74,7 +92,7 @@ func TestHealth(t *testing.T) {
 		{"/healthz", true, http.StatusOK, "ok\n"},
 		{"/healthz", false, http.StatusOK, "ok\n"},
 		{"/readyz", true, http.StatusOK, "ok\n"},
-		{"/readyz", false, http.StatusServiceUnavailable, "not serving\n"},
+		{"/readyz", false, http.StatusServiceUnavailable, "store is full\n"},
 		{"/", true, http.StatusNotFound, "404 page not found\n"},
 	}
 	for _, tt := range tests {
@@ -86,7 +104,7 @@ func TestHealth(t *testing.T) {
 }
 
 func TestServerIsBounded(t *testing.T) {
-	s := NewServer(NewMetrics(""), func() bool { return true }, slog.New(slog.DiscardHandler))
+	s := NewServer(NewMetrics(""), serving, slog.New(slog.DiscardHandler))
 	if s.ReadHeaderTimeout == 0 || s.ReadTimeout == 0 || s.WriteTimeout == 0 || s.IdleTimeout == 0 {
 		t.Errorf("a slow client is not cut off: %+v", s)
 	}

@@ -15,7 +15,8 @@ const (
 
 type adminService struct {
 	memoryv1.UnimplementedAdminServiceServer
-	memory *memory.Memory
+	memory  *memory.Memory
+	backups *backups
 }
 
 var _ memoryv1.AdminServiceServer = (*adminService)(nil)

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc"
 
 	memoryv1 "github.com/seed-7f2870e1/memoryd/gen/memoryd/v1"
+	"github.com/seed-7f2870e1/memoryd/server/kv"
 	"github.com/seed-7f2870e1/memoryd/server/memory"
 )
 
@@ -29,6 +30,8 @@ type Recorder interface {
 type Options struct {
 	// Memory executes the commands. Required.
 	Memory *memory.Memory
+	// Backuper makes backups; nil refuses to.
+	Backuper kv.Backuper
 	// Recorder counts the commands; nil counts nothing.
 	Recorder Recorder
 }
@@ -50,7 +53,9 @@ func Register(registrar grpc.ServiceRegistrar, opts Options) {
 	}
 	memoryv1.RegisterMemoryServiceServer(registrar, &memoryService{executor: e})
 	memoryv1.RegisterFileServiceServer(registrar, &fileService{executor: e})
-	memoryv1.RegisterAdminServiceServer(registrar, &adminService{memory: opts.Memory})
+	memoryv1.RegisterAdminServiceServer(registrar, &adminService{
+		memory: opts.Memory, backups: newBackups(opts.Backuper),
+	})
 }
 
 // executor is what the services that run commands have in common.

@@ -1,0 +1,17 @@
+package server
+
+import (
+	"context"
+	"log/slog"
+
+	"github.com/seed-7f2870e1/memoryd/server/kv/boltkv"
+)
+
+// CompactReport says what Compact came to: the bytes that the store takes on disk, before and after.
+type CompactReport = boltkv.CompactReport
+
+// Compact gives back to the disk what a store does not use any more. No server may have the directory open. A crash
+// leaves the store as it was, or compacted. The logger gets what opening the store takes; nil discards it.
+func Compact(ctx context.Context, dir string, logger *slog.Logger) (CompactReport, error) {
+	return boltkv.Compact(ctx, boltkv.Options{Dir: dir, LockTimeout: lockTimeout, Logger: logger})
+}
