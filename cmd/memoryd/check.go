@@ -23,9 +23,13 @@ func newCheckCommand(lookupEnv lookupEnv) *cobra.Command {
 			if err != nil {
 				return fmt.Errorf("check %s: %w", dir, err)
 			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s is well-formed. Namespaces: %d. Files: %d. Bytes: %d.\n",
-				dir, report.Namespaces, report.Files, report.Bytes)
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s is well-formed. %s\n", dir, summary(report))
 			return err
 		},
 	}
+}
+
+// summary says how much was checked.
+func summary(r server.CheckReport) string {
+	return fmt.Sprintf("Namespaces: %d. Files: %d. Bytes: %d.", r.Namespaces, r.Files, r.Bytes)
 }

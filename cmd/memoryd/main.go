@@ -21,7 +21,8 @@ const (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop) // so that a second signal kills
+	context.AfterFunc(ctx, stop)   // so that a second signal kills
+	signal.Ignore(syscall.SIGPIPE) // else the end of whoever reads the log would kill
 	os.Exit(run(ctx, os.Args[1:], os.LookupEnv, os.Stdout, os.Stderr))
 }
 
@@ -35,10 +36,12 @@ func run(ctx context.Context, args []string, lookupEnv lookupEnv, stdout, stderr
 	if err == nil {
 		return exitOK
 	}
-	_, _ = fmt.Fprintf(stderr, "memoryd: %s\n", oneLine(err))
+	lines := newLineQueue(stderr, func(int64) {}) // so that the process ends where nobody reads this
+	defer lines.close(flushTimeout)
+	_, _ = fmt.Fprintf(lines, "memoryd: %s\n", oneLine(err))
 	var usage *usageError
 	if errors.As(err, &usage) {
-		_, _ = fmt.Fprintln(stderr, `Run "memoryd --help" for usage.`)
+		_, _ = fmt.Fprintln(lines, `Run "memoryd --help" for usage.`)
 		return exitUsage
 	}
 	var setting *settingError

@@ -21,7 +21,15 @@ import (
 	memoryv1 "github.com/seed-7f2870e1/memoryd/gen/memoryd/v1"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// asMemoryd, set in the environment, makes the binary of the tests memoryd itself.
+const asMemoryd = "TEST_AS_MEMORYD"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asMemoryd) != "" {
+		main()
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // outcome is what a run of memoryd came to.
 type outcome struct {
@@ -73,10 +81,14 @@ log-format            text            default
 shutdown-timeout      10s             default
 call-timeout          30s             default
 max-concurrent-calls  1024            default
+max-concurrent-bytes  268435456       default
 request-window        24h0m0s         default
 create-on-existing    error           default
 view-max-chars        16000           default
 max-file-bytes        1048576         default
+backup-dir            ""              default
+backup-every          0s              default
+backup-keep           7               default
 `})
 }
 
@@ -89,12 +101,14 @@ call-timeout: 1m
 max-concurrent-calls: 7
 view-max-chars: 1
 max-file-bytes: 2
+backup-dir: /from/file
+backup-keep: 1
 `)
 	vars := map[string]string{
 		"MEMORYD_CONFIG": path, "MEMORYD_DATA": "/from/env", "MEMORYD_VIEW_MAX_CHARS": "3", "MEMORYD_HTTP": "",
-		"MEMORYD_MAX_FILE_BYTES": "4",
+		"MEMORYD_MAX_FILE_BYTES": "4", "MEMORYD_BACKUP_EVERY": "12h",
 	}
-	got := memoryd(t, vars, "config", "--max-file-bytes=5", "--log-level", "debug")
+	got := memoryd(t, vars, "config", "--max-file-bytes=5", "--backup-keep=2", "--log-level", "debug")
 	want := strings.ReplaceAll(`listen                127.0.0.1:1,unix:/run/file.sock  file PATH
 data                  /from/env                        env MEMORYD_DATA
 http                  ""                               env MEMORYD_HTTP
@@ -105,10 +119,14 @@ log-format            text                             default
 shutdown-timeout      10s                              default
 call-timeout          1m0s                             file PATH
 max-concurrent-calls  7                                file PATH
+max-concurrent-bytes  268435456                        default
 request-window        24h0m0s                          default
 create-on-existing    error                            default
 view-max-chars        3                                env MEMORYD_VIEW_MAX_CHARS
 max-file-bytes        5                                flag
+backup-dir            /from/file                       file PATH
+backup-every          12h0m0s                          env MEMORYD_BACKUP_EVERY
+backup-keep           2                                flag
 `, "PATH", path)
 	// The columns are as wide as the path of this test happens to be.
 	columns := regexp.MustCompile(`  +`)
@@ -143,7 +161,8 @@ func TestConfig_SecretsAreHidden(t *testing.T) {
 
 func TestErrors(t *testing.T) {
 	fileKeys := "listen, data, http, insecure, log-level, log-format, shutdown-timeout, call-timeout, " +
-		"max-concurrent-calls, request-window, create-on-existing, view-max-chars, max-file-bytes"
+		"max-concurrent-calls, max-concurrent-bytes, request-window, create-on-existing, view-max-chars, max-file-bytes, " +
+		"backup-dir, backup-every, backup-keep"
 	const hint = `Run "memoryd --help" for usage.` + "\n"
 	tests := []struct {
 		name   string
@@ -259,8 +278,40 @@ func TestErrors(t *testing.T) {
 			want: "--view-max-chars is -1 (flag): it must be 0 (no limit) or more\n",
 		},
 		{
+			name: "no bytes", args: []string{"--max-concurrent-bytes=0"}, status: 2,
+			want: "--max-concurrent-bytes is 0 (flag): it must be 16777216 (one request) or more\n",
+		},
+		{
+			name: "too few bytes", args: []string{"--max-concurrent-bytes=1"}, status: 2,
+			want: "--max-concurrent-bytes is 1 (flag): it must be 16777216 (one request) or more\n",
+		},
+		{
 			name: "file size", args: []string{"--max-file-bytes=8388609"}, status: 2,
 			want: "--max-file-bytes is 8388609 (flag): it must be 1 to 8388608\n",
+		},
+		{
+			name: "no backup directory", args: []string{"--backup-every=1h"}, status: 2,
+			want: `--backup-dir is "" (default): it must be a directory, since backups are to be made` + "\n",
+		},
+		{
+			name: "backups too often", args: []string{"--backup-every=1ms", "--backup-dir=b"}, status: 2,
+			want: "--backup-every is 1ms (flag): it must be 0s (off), or 1s or more\n",
+		},
+		{
+			name: "no backups kept", args: []string{"--backup-keep=0"}, status: 2,
+			want: "--backup-keep is 0 (flag): it must be 1 or more\n",
+		},
+		{
+			name: "no file to verify", args: []string{"verify"}, status: 2,
+			want: "0 arguments given, but it is: memoryd verify FILE [flags]\n" + hint,
+		},
+		{
+			name: "two files to restore", args: []string{"restore", "a", "b"}, status: 2,
+			want: "2 arguments given, but it is: memoryd restore FILE [flags]\n" + hint,
+		},
+		{
+			name: "nothing to compact", args: []string{"compact", "--data=none"}, status: 1,
+			want: "compact store: stat none/memoryd.db: no such file or directory\n",
 		},
 		{
 			name: "log level", args: []string{"--log-level=loud"}, status: 2,
@@ -279,8 +330,11 @@ func TestErrors(t *testing.T) {
 				path = writeFile(t, tt.file)
 				args = append(args, "--config="+path)
 			}
-			want := outcome{Status: tt.status, Stderr: "memoryd: " + strings.ReplaceAll(tt.want, "FILE", path)}
-			wantOutcome(t, memoryd(t, tt.vars, args...), want)
+			text := tt.want
+			if path != "" {
+				text = strings.ReplaceAll(text, "FILE", path)
+			}
+			wantOutcome(t, memoryd(t, tt.vars, args...), outcome{Status: tt.status, Stderr: "memoryd: " + text})
 			if entries, err := os.ReadDir("."); err != nil || len(entries) > 0 {
 				t.Errorf("something was made: %v, %v", entries, err)
 			}
@@ -332,7 +386,13 @@ func (w *logWatcher) String() string {
 // startDaemon runs memoryd and waits until it serves. stop ends it as a signal does, and returns the exit status.
 func startDaemon(t *testing.T, args ...string) (log *logWatcher, stop func() int) {
 	t.Helper()
-	log = &logWatcher{want: "msg=serving", seen: make(chan struct{})}
+	return startDaemonUntil(t, "msg=serving", args...)
+}
+
+// startDaemonUntil is startDaemon that waits until the log has a text.
+func startDaemonUntil(t *testing.T, text string, args ...string) (log *logWatcher, stop func() int) {
+	t.Helper()
+	log = &logWatcher{want: text, seen: make(chan struct{})}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	done := make(chan int, 1)
 	go func() { done <- run(ctx, args, environment(nil), log, log) }()
@@ -361,9 +421,11 @@ func create(t *testing.T, address string) {
 			t.Error(err)
 		}
 	}()
-	_, err = memoryv1.NewMemoryServiceClient(conn).Create(t.Context(), &memoryv1.CreateRequest{
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	_, err = memoryv1.NewMemoryServiceClient(conn).Create(ctx, &memoryv1.CreateRequest{
 		Namespace: "n", Path: "/memories/f", FileText: "12345",
-	})
+	}, grpc.WaitForReady(true))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"io"
 
 	"github.com/spf13/cobra"
@@ -34,7 +35,10 @@ Every flag has an environment variable, such as MEMORYD_VIEW_MAX_CHARS for --vie
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err} })
 	addSettings(root.PersistentFlags())
 	root.Flags().SortFlags = false
-	root.AddCommand(newConfigCommand(lookupEnv), newCheckCommand(lookupEnv), newVersionCommand())
+	root.AddCommand(
+		newConfigCommand(lookupEnv), newCheckCommand(lookupEnv), newVerifyCommand(), newRestoreCommand(lookupEnv),
+		newCompactCommand(lookupEnv), newVersionCommand(),
+	)
 	return root
 }
 
@@ -44,7 +48,15 @@ func serve(ctx context.Context, s *settings, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if cfg.Logger, err = s.logger(stderr); err != nil {
+	unqueued, err := s.logger(stderr)
+	if err != nil {
+		return err
+	}
+	lines := newLineQueue(stderr, func(n int64) {
+		unqueued.WarnContext(ctx, "lines of the log were dropped, since it was not read", "lines", n)
+	})
+	defer lines.close(flushTimeout)
+	if cfg.Logger, err = s.logger(lines); err != nil {
 		return err
 	}
 	srv, err := server.New(ctx, cfg)
@@ -52,6 +64,14 @@ func serve(ctx context.Context, s *settings, stderr io.Writer) error {
 		return s.explain(err)
 	}
 	return srv.Run(ctx)
+}
+
+// oneFile takes the name of one file as the only argument.
+func oneFile(cmd *cobra.Command, args []string) error {
+	if len(args) != 1 {
+		return &usageError{fmt.Errorf("%d arguments given, but it is: %s", len(args), cmd.UseLine())}
+	}
+	return nil
 }
 
 // noArgs is cobra.NoArgs as an error in usage.

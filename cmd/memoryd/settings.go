@@ -25,10 +25,14 @@ const (
 	keyShutdownTimeout    = "shutdown-timeout"
 	keyCallTimeout        = "call-timeout"
 	keyMaxConcurrentCalls = "max-concurrent-calls"
+	keyMaxConcurrentBytes = "max-concurrent-bytes"
 	keyRequestWindow      = "request-window"
 	keyCreateOnExisting   = "create-on-existing"
 	keyViewMaxChars       = "view-max-chars"
 	keyMaxFileBytes       = "max-file-bytes"
+	keyBackupDir          = "backup-dir"
+	keyBackupEvery        = "backup-every"
+	keyBackupKeep         = "backup-keep"
 )
 
 // addSettings adds the settings to a set of flags. Their names, types, defaults and meanings are said here alone.
@@ -46,6 +50,8 @@ func addSettings(flags *pflag.FlagSet) {
 	flags.Duration(keyShutdownTimeout, server.DefaultShutdownTimeout, "how long calls may go on when the service stops")
 	flags.Duration(keyCallTimeout, server.DefaultCallTimeout, "how long a call may take; ten times that for Put and Get")
 	flags.Int(keyMaxConcurrentCalls, server.DefaultMaxConcurrentCalls, "how many calls may run at once")
+	flags.Int64(keyMaxConcurrentBytes, server.DefaultMaxConcurrentBytes,
+		"how many bytes of requests may be held at once; at least 16777216")
 	flags.Duration(keyRequestWindow, memory.DefaultRequestWindow,
 		"how long a request that succeeded can be repeated under its id without being done again")
 	flags.String(keyCreateOnExisting, "error",
@@ -54,6 +60,9 @@ func addSettings(flags *pflag.FlagSet) {
 		"how many characters view shows, in namespaces that do not say; 0 is no limit")
 	flags.Int64(keyMaxFileBytes, memory.DefaultMaxFileBytes,
 		"how many bytes a file may have, in namespaces that do not say; at most 8388608")
+	flags.String(keyBackupDir, "", "`directory` for scheduled backups, which nothing else uses")
+	flags.Duration(keyBackupEvery, 0, "how long after one scheduled backup the next is made; 0s is never")
+	flags.Int(keyBackupKeep, server.DefaultBackupKeep, "how many scheduled backups are kept")
 }
 
 // configFields are the settings behind the fields that a server.ConfigError names.
@@ -63,10 +72,14 @@ var configFields = map[string]string{
 	"ShutdownTimeout":           keyShutdownTimeout,
 	"CallTimeout":               keyCallTimeout,
 	"MaxConcurrentCalls":        keyMaxConcurrentCalls,
+	"MaxConcurrentBytes":        keyMaxConcurrentBytes,
 	"RequestWindow":             keyRequestWindow,
 	"Defaults.CreateOnExisting": keyCreateOnExisting,
 	"Defaults.ViewMaxChars":     keyViewMaxChars,
 	"Defaults.MaxFileBytes":     keyMaxFileBytes,
+	"BackupDir":                 keyBackupDir,
+	"BackupEvery":               keyBackupEvery,
+	"BackupKeep":                keyBackupKeep,
 }
 
 // serverConfig makes the settings a configuration of the server and checks it.
@@ -79,7 +92,11 @@ func (s *settings) serverConfig() (server.Config, error) {
 		ShutdownTimeout:    s.values.Duration(keyShutdownTimeout),
 		CallTimeout:        s.values.Duration(keyCallTimeout),
 		MaxConcurrentCalls: s.values.Int(keyMaxConcurrentCalls),
+		MaxConcurrentBytes: s.values.Int64(keyMaxConcurrentBytes),
 		RequestWindow:      s.values.Duration(keyRequestWindow),
+		BackupDir:          s.values.String(keyBackupDir),
+		BackupEvery:        s.values.Duration(keyBackupEvery),
+		BackupKeep:         s.values.Int(keyBackupKeep),
 		Defaults: memory.Settings{
 			ViewMaxChars: new(s.values.Int64(keyViewMaxChars)),
 			MaxFileBytes: new(s.values.Int64(keyMaxFileBytes)),
@@ -105,8 +122,12 @@ func (s *settings) serverConfig() (server.Config, error) {
 		return server.Config{}, s.invalid(keyShutdownTimeout, "it must be longer than 0s")
 	case cfg.CallTimeout == 0:
 		return server.Config{}, s.invalid(keyCallTimeout, "it must be longer than 0s")
+	case cfg.BackupKeep == 0:
+		return server.Config{}, s.invalid(keyBackupKeep, "it must be 1 or more")
 	case cfg.MaxConcurrentCalls == 0:
 		return server.Config{}, s.invalid(keyMaxConcurrentCalls, "it must be 1 or more")
+	case cfg.MaxConcurrentBytes == 0:
+		return server.Config{}, s.invalid(keyMaxConcurrentBytes, "it must be 16777216 (one request) or more")
 	}
 	if err := cfg.Validate(); err != nil {
 		return server.Config{}, s.explain(err)

@@ -1,0 +1,39 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed-7f2870e1/memoryd/server"
+)
+
+func newCompactCommand(lookupEnv lookupEnv) *cobra.Command {
+	return &cobra.Command{
+		Use:   "compact",
+		Short: "Give unused space in --data back to the disk while no service runs on it",
+		Long: `Compact copies the memories in --data to a new file without unused space, checks it, and puts it in the place
+of the old one. While the service runs, space that is no longer used is used again but not given back.
+
+It needs room for the new file beside the old one. If it is interrupted, the memories are all there.`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			s, err := loadSettings(cmd.Flags(), lookupEnv)
+			if err != nil {
+				return err
+			}
+			logger, err := s.logger(cmd.ErrOrStderr())
+			if err != nil {
+				return err
+			}
+			dir := s.values.String(keyData)
+			report, err := server.Compact(cmd.Context(), dir, logger)
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s was compacted. Bytes before: %d. Bytes after: %d.\n",
+				dir, report.Before, report.After)
+			return err
+		},
+	}
+}
