@@ -48,6 +48,11 @@ e2e: bin/tools/grpcurl ## Run the tests of the built binaries, README and grpcur
 bin/tools/grpcurl: cmd/tools/go.mod
 	$(GO) build -modfile=cmd/tools/go.mod -o $@ github.com/fullstorydev/grpcurl/cmd/grpcurl
 
+.PHONY: soak
+soak: bin/tools/grpcurl ## Run the tests of crashes, disks and damage at full length
+	MEMORYD_SOAK=1 MEMORYD_TEST_GRPCURL=$(CURDIR)/bin/tools/grpcurl \
+		$(GO) test $(race_flag) -count=1 -timeout 60m $(ARGS) ./cmd/e2e ./server/... ./client/...
+
 .PHONY: fuzz
 fuzz: ## Run every fuzz test for FUZZTIME (30s)
 	@for package in $$($(GO) list ./...); do \

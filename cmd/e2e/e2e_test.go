@@ -51,7 +51,9 @@ type daemon struct {
 	cmd    *exec.Cmd
 	log    *bytes.Buffer // complete once done is closed
 	done   chan struct{}
-	err    error // of the process, once done is closed
+	err    error    // of the process, once done is closed
+	binary string   // "" is the one that is built as usual
+	env    []string // besides that of the test
 }
 
 // socketDir returns a directory with a path that is short enough for a socket.
@@ -89,7 +91,11 @@ func (d *daemon) serve(t *testing.T, args ...string) {
 // serveArgs starts the process with these arguments alone.
 func (d *daemon) serveArgs(t *testing.T, args []string) {
 	t.Helper()
-	d.cmd = exec.Command(binary("memoryd"), args...)
+	if d.binary == "" {
+		d.binary = binary("memoryd")
+	}
+	d.cmd = exec.Command(d.binary, args...)
+	d.cmd.Env = append(os.Environ(), d.env...)
 	stderr, err := d.cmd.StderrPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -142,7 +148,7 @@ func (d *daemon) stop(t *testing.T) {
 func (d *daemon) kill(t *testing.T) {
 	t.Helper()
 	if err := d.cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
+		t.Errorf("kill memoryd: %v", err)
 	}
 	<-d.done
 	d.cmd = nil

@@ -233,3 +233,30 @@ func TestBytes(t *testing.T) {
 		t.Errorf("view: %d %s %s", out.status, out.stdout, out.stderr)
 	}
 }
+
+// TestRepeatedToolUse answers the same tool_use block in two processes, as after a crash of an agent.
+func TestRepeatedToolUse(t *testing.T) {
+	d := start(t)
+	handle(t, d.dial(t).Handler(""), map[string]any{"command": "create", "path": "/memories/f", "file_text": ""})
+	const block = `{"type":"tool_use","id":"toolu_1","name":"memory","input":` +
+		`{"command":"insert","path":"/memories/f","insert_line":0,"insert_text":"once"}}` + "\n"
+	first := d.ctl(t, strings.NewReader(block+block), "tool", "--session", "run-1")
+	again := d.ctl(t, strings.NewReader(block), "tool", "--session", "run-1")
+	if first.status != 0 || first.stdout != again.stdout+again.stdout {
+		t.Errorf("got %q, and again %q", first.stdout, again.stdout)
+	}
+	if got := d.ctl(t, nil, "get", "/memories/f").stdout; got != "once\n" {
+		t.Errorf("the file is %q", got)
+	}
+	// In another run of the agent it is another call.
+	d.ctl(t, strings.NewReader(block), "tool", "--session", "run-2")
+	if got := d.ctl(t, nil, "get", "/memories/f").stdout; got != "once\nonce\n" {
+		t.Errorf("after another session the file is %q", got)
+	}
+	// The id of the first run for something else.
+	other := strings.Replace(block, "once", "twice", 1)
+	out := d.ctl(t, strings.NewReader(other), "tool", "--session", "run-1")
+	if !strings.Contains(out.stdout, "Error: This tool call id was already used for a different command") {
+		t.Errorf("got %s", out.stdout)
+	}
+}
