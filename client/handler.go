@@ -74,7 +74,8 @@ func (h *Handler) Handle(ctx context.Context, input json.RawMessage) Result {
 //
 // The request id is made of the session and the id of the block, so that a block that is handled again, even by
 // another process, is the same request: "session/id", or "id" without a session. Where that would be longer than 128
-// bytes, or the id has a "/", it is the SHA-256 of both.
+// bytes, or the id has a "/", it is the SHA-256 of both. So without a session the ids must be unique in the namespace,
+// as those of the Messages API are.
 func (h *Handler) HandleToolUse(ctx context.Context, block json.RawMessage) (json.RawMessage, error) {
 	id, input, err := parseToolUse(block)
 	if err != nil {

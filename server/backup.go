@@ -44,6 +44,8 @@ type backupSchedule struct {
 
 	now  func() time.Time
 	wait func(ctx context.Context, d time.Duration) error // for d, or until ctx is done and with its error
+
+	verify func(ctx context.Context, file string) (CheckReport, error)
 }
 
 // newBackupSchedule returns the schedule of a configuration, nil where it has none.
@@ -57,7 +59,7 @@ func newBackupSchedule(cfg Config, store kv.Store, metrics *ops.Metrics) (*backu
 	}
 	return &backupSchedule{
 		store: backuper, dir: cfg.BackupDir, every: cfg.BackupEvery, keep: cfg.BackupKeep,
-		logger: cfg.Logger, metrics: metrics, now: time.Now, wait: wait,
+		logger: cfg.Logger, metrics: metrics, now: time.Now, wait: wait, verify: Verify,
 	}, nil
 }
 
@@ -77,7 +79,7 @@ func (b *backupSchedule) run(ctx context.Context) {
 	next := b.first(ctx)
 	for b.wait(ctx, next) == nil {
 		began := b.now()
-		name, size, err := b.backUp(ctx, began)
+		name, report, err := b.backUp(ctx, began)
 		if ctx.Err() != nil {
 			return
 		}
@@ -88,8 +90,11 @@ func (b *backupSchedule) run(ctx context.Context) {
 		}
 		b.metrics.BackupMade()
 		b.metrics.NewestBackup(began)
-		b.logger.InfoContext(ctx, "made scheduled backup", "file", name, "bytes", size, "took", b.now().Sub(began))
-		if err := b.prune(); err != nil {
+		b.logger.InfoContext(ctx, "made scheduled backup", "file", name,
+			"namespaces", report.Namespaces, "files", report.Files, "took", b.now().Sub(began))
+		if report.Namespaces == 0 {
+			b.logger.WarnContext(ctx, "the store is empty, so that old scheduled backups are kept", "dir", b.dir)
+		} else if err := b.prune(); err != nil {
 			b.fail(ctx, "old scheduled backups were not removed", err)
 		}
 		next = max(0, b.every-b.now().Sub(began))
@@ -144,27 +149,31 @@ func (b *backupSchedule) list(suffix string) ([]time.Time, error) {
 	return times, nil
 }
 
-// backUp makes one backup and returns the path and the size of its file.
-func (b *backupSchedule) backUp(ctx context.Context, at time.Time) (path string, size int64, err error) {
+// backUp makes one backup and returns the path of its file and what is in it. One that could not be restored, since
+// the store is damaged, is none: it must not take the place of an older one.
+func (b *backupSchedule) backUp(ctx context.Context, at time.Time) (path string, report CheckReport, err error) {
 	if err := os.MkdirAll(b.dir, 0o700); err != nil {
-		return "", 0, err
+		return "", CheckReport{}, err
 	}
 	if err := b.removePartial(); err != nil {
-		return "", 0, err
+		return "", CheckReport{}, err
 	}
 	backup, err := b.store.Backup(ctx)
 	if err != nil {
-		return "", 0, err
+		return "", CheckReport{}, err
 	}
 	path, partial := b.path(at, backupSuffix), b.path(at, partialSuffix)
 	err = errors.Join(writeSynced(ctx, partial, backup), backup.Close())
 	if err == nil {
+		report, err = b.verify(ctx, partial)
+	}
+	if err == nil {
 		err = os.Rename(partial, path)
 	}
 	if err != nil {
-		return "", 0, errors.Join(err, b.removePartial())
+		return "", CheckReport{}, errors.Join(err, b.removePartial())
 	}
-	return path, backup.Size(), syncDir(b.dir)
+	return path, report, syncDir(b.dir)
 }
 
 // removePartial removes backups that were not completed.

@@ -78,6 +78,7 @@ func newScheduleTest(t *testing.T, store kv.Backuper) *scheduleTest {
 	s.backupSchedule = &backupSchedule{
 		store: store, dir: filepath.Join(t.TempDir(), "backups"), every: time.Hour, keep: 3,
 		logger: s.log.logger(), metrics: ops.NewMetrics("test"), now: func() time.Time { return s.clock },
+		verify: func(context.Context, string) (CheckReport, error) { return CheckReport{Namespaces: 1}, nil },
 	}
 	return s
 }
@@ -314,5 +315,36 @@ func TestNew_NoBackups(t *testing.T) {
 	var invalid *ConfigError
 	if !errors.As(err, &invalid) || invalid.Field != "BackupEvery" {
 		t.Errorf("got %v, want that this store cannot make backups", err)
+	}
+}
+
+// TestBackupSchedule_Damaged makes backups that cannot be restored: the older ones are kept, and the failure is seen.
+func TestBackupSchedule_Damaged(t *testing.T) {
+	s := newScheduleTest(t, &backupStore{})
+	for _, name := range []string{
+		"memoryd-20260101T000000Z.backup", "memoryd-20260102T000000Z.backup", "memoryd-20260103T000000Z.backup",
+	} {
+		s.add(t, name)
+	}
+	s.verify = func(context.Context, string) (CheckReport, error) { return CheckReport{}, kv.ErrCorrupt }
+	before := s.files(t)
+	s.runs(t, 3)
+	if diff := cmp.Diff(before, s.files(t)); diff != "" {
+		t.Errorf("(-before +after)\n%s", diff)
+	}
+}
+
+// TestBackupSchedule_Empty backs up a store that is empty, as after the loss of its disk: the older backups are kept.
+func TestBackupSchedule_Empty(t *testing.T) {
+	s := newScheduleTest(t, &backupStore{})
+	for _, name := range []string{
+		"memoryd-20260101T000000Z.backup", "memoryd-20260102T000000Z.backup", "memoryd-20260103T000000Z.backup",
+	} {
+		s.add(t, name)
+	}
+	s.verify = func(context.Context, string) (CheckReport, error) { return CheckReport{}, nil }
+	s.runs(t, 2)
+	if got := s.files(t); len(got) != 5 || got["memoryd-20260101T000000Z.backup"] == "" {
+		t.Errorf("left: %q", got)
 	}
 }

@@ -117,6 +117,9 @@ func (c Config) validateBackups() error {
 	if c.BackupEvery != 0 && c.BackupEvery < minBackupEvery {
 		return &ConfigError{"BackupEvery", c.BackupEvery, fmt.Sprintf("it must be 0s (off), or %s or more", minBackupEvery)}
 	}
+	if c.BackupEvery == 0 && c.BackupDir != "" {
+		return &ConfigError{"BackupEvery", c.BackupEvery, "it must be longer than 0s, since there is a directory for backups"}
+	}
 	if c.BackupEvery != 0 && c.BackupDir == "" {
 		return &ConfigError{"BackupDir", "", "it must be a directory, since backups are to be made"}
 	}

@@ -51,7 +51,11 @@ func TestConfig_Validate(t *testing.T) {
 		{"shutdown", Config{ShutdownTimeout: -time.Second}, "ShutdownTimeout is -1s: it must be longer than 0s"},
 		{"call", Config{CallTimeout: -1}, "CallTimeout is -1ns: it must be longer than 0s"},
 		{"backups", Config{BackupEvery: time.Hour, BackupDir: "backups", BackupKeep: 3}, ""},
-		{"no backups", Config{BackupDir: "backups"}, ""},
+		{
+			"backups never",
+			Config{BackupDir: "backups"},
+			"BackupEvery is 0s: it must be longer than 0s, since there is a directory for backups",
+		},
 		{
 			"backups all the time",
 			Config{BackupEvery: time.Millisecond, BackupDir: "backups"},

@@ -24,9 +24,10 @@ func (c *cli) backupCommand() *cobra.Command {
 output for -. Nobody has to wait for that, however slow it is. "memoryd restore"
 takes the file, and "memoryd verify" checks it.
 
-FILE appears when it is complete, verified and on disk; its mode is 0600. On
-standard output a backup is complete only if the exit status is 0, and restore
-refuses one that was cut off. --timeout does not apply.`,
+FILE appears when it is complete, has its checksum and is on disk; its mode is
+0600. On standard output a backup is complete only if the exit status is 0, and
+restore refuses one that was cut off. A damaged store makes a damaged backup,
+which only verify can tell. --timeout does not apply.`,
 		Example: `  memoryctl backup memories.backup
   memoryctl backup --rate 10MB/s memories.backup
   memoryctl backup - | ssh elsewhere 'cat > memories.backup'`,

@@ -75,6 +75,7 @@ type exported struct {
 	Mixed       bool     `json:"mixed"`       // the memory was changed meanwhile
 	Changed     []string `json:"changed"`     // files that changed after they were listed
 	Gone        []string `json:"gone"`        // files that were listed and then gone
+	Damaged     []string `json:"damaged"`     // files that could not be read and are not in the archive
 }
 
 // errChanged ends an export during which the memory was changed.
@@ -103,8 +104,8 @@ func (e *exporter) toStdout(ctx context.Context, allowChanges bool) error {
 	if err := e.export(ctx, e.c.stdout); err != nil {
 		return err
 	}
-	e.warnChanges()
-	if e.done.Mixed && !allowChanges {
+	e.warn()
+	if e.done.Mixed && !allowChanges || len(e.done.Damaged) > 0 {
 		return errErrorResult
 	}
 	return nil
@@ -138,7 +139,17 @@ func (e *exporter) toFile(ctx context.Context, name string, force, allowChanges 
 		return err
 	}
 	e.done.File = name
-	e.warnChanges()
+	e.warn()
+	if err := e.printDone(name); err != nil {
+		return err
+	}
+	if len(e.done.Damaged) > 0 {
+		return errErrorResult
+	}
+	return nil
+}
+
+func (e *exporter) printDone(name string) error {
 	if e.c.output == outputJSON {
 		return e.c.printObject(e.done)
 	}
@@ -164,7 +175,7 @@ func (e *exporter) exportCompressed(ctx context.Context, file *pendingFile) erro
 
 // export writes the whole archive.
 func (e *exporter) export(ctx context.Context, w io.Writer) error {
-	e.done = exported{Namespace: e.c.namespace, Changed: []string{}, Gone: []string{}}
+	e.done = exported{Namespace: e.c.namespace, Changed: []string{}, Gone: []string{}, Damaged: []string{}}
 	e.tar = tar.NewWriter(w)
 	root, err := e.m.View(ctx, &memoryv1.ViewRequest{Namespace: e.c.namespace, Path: rootPath})
 	switch {
@@ -224,6 +235,10 @@ func (e *exporter) exportEntry(ctx context.Context, listed *memoryv1.Entry) erro
 		return e.writeHeader(listed, listed.GetPath(), 0)
 	}
 	header, err := e.read(ctx, listed.GetPath())
+	if status.Code(err) == codes.DataLoss { // What can still be read is all the more wanted.
+		e.done.Damaged = append(e.done.Damaged, listed.GetPath())
+		return nil
+	}
 	if err != nil {
 		return err
 	}
@@ -299,8 +314,11 @@ func (e *exporter) writeHeader(entry *memoryv1.Entry, path string, size int64) e
 // wholeSeconds returns the time without fractions of a second; 1970 where there is none.
 func wholeSeconds(t *timestamppb.Timestamp) time.Time { return time.Unix(t.GetSeconds(), 0) }
 
-// warnChanges says on standard error what does not fit together in a mixed archive.
-func (e *exporter) warnChanges() {
+// warn says on standard error what is damaged, and what does not fit together in a mixed archive.
+func (e *exporter) warn() {
+	for _, path := range e.done.Damaged {
+		e.c.complain("damaged, and not in the archive: %q", path)
+	}
 	if !e.done.Mixed {
 		return
 	}

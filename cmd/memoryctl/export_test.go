@@ -2,6 +2,7 @@ package main
 
 import (
 	"archive/tar"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -15,6 +16,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/proto"
 
 	memoryv1 "github.com/seed-7f2870e1/memoryd/gen/memoryd/v1"
@@ -98,7 +100,7 @@ func TestExport_JSON(t *testing.T) {
 	}
 	want := exported{
 		Namespace: "acme", File: name, Revision: 1, Files: 1, Directories: 1, Bytes: 4,
-		Changed: []string{}, Gone: []string{},
+		Changed: []string{}, Gone: []string{}, Damaged: []string{},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -303,6 +305,31 @@ func TestExport_WrongBytes(t *testing.T) {
 	}
 	if names, err := os.ReadDir(dir); err != nil || len(names) > 0 {
 		t.Errorf("got files %v, %v, want none", names, err)
+	}
+}
+
+// A file that is damaged is named, and the others are exported.
+func TestExport_Damaged(t *testing.T) {
+	s := moving(t, func(int) int64 { return 1 }, unchanged)
+	get := s.get
+	s.get = func(req *memoryv1.GetRequest) (*memoryv1.GetHeader, []string, error) {
+		if req.GetPath() == "/memories/a" {
+			return nil, nil, statusError(codes.DataLoss, "STORE_CORRUPT", "damaged", true)
+		}
+		return get(req)
+	}
+	name := filepath.Join(t.TempDir(), "a.tar")
+	got := s.run(t, "", "export", name)
+	want := "memoryctl: damaged, and not in the archive: \"/memories/a\"\n"
+	if got.Status != exitErrorResult || got.Stderr != want {
+		t.Errorf("got %+v, want status %d and %q", got, exitErrorResult, want)
+	}
+	archive, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if bytes.Contains(archive, []byte("memories/a\x00")) || !bytes.Contains(archive, []byte("memories/b\x00")) {
+		t.Error("the archive has the damaged file, or lacks another")
 	}
 }
 

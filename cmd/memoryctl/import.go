@@ -41,7 +41,8 @@ export writes it, and notes.md both become /memories/notes.md, or a path below
 --prefix. Times and permissions are not taken over.
 
 An entry is refused, by its name and with the reason, where
-  - its name is absolute, or has "..", a backslash or invisible characters in it
+  - its name is absolute and not below /memories, or has "..", a backslash or
+    invisible characters in it
   - it is a link, device, pipe or sparse file, or larger than a file may be
   - its name differs only in case or in Unicode form from another one, of the
     archive or of the memory, or the archive has it twice

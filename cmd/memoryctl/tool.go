@@ -38,7 +38,9 @@ be reached: the model reads what to do about it.
 Where memoryd is away, calls wait up to 10 seconds for it to come back, within
 --timeout, and fail at once after that until it is back. A call whose answer was
 lost is made again under the same id, so that nothing is done twice; with
---session, also where a line comes again in another run of "memoryctl tool".
+--session, the session is a part of that id, so that the ids of calls need to be
+unique in it only; without, in the namespace. A line that comes again in another
+run of "memoryctl tool" with the same session has the answer that it had.
 
 The exit status is 0 when standard input ends, whatever the results were.`,
 		Example: `  $ echo '{"command":"view","path":"/memories"}' | memoryctl tool
@@ -67,7 +69,8 @@ The exit status is 0 when standard input ends, whatever the results were.`,
 			return answerLines(ctx, m.Handler(c.namespace, opts...), in, c.stdout)
 		}),
 	}
-	cmd.Flags().StringVar(&session, "session", "", "`NAME` of the agent run, for the record: at most 128 bytes")
+	cmd.Flags().StringVar(&session, "session", "",
+		"`NAME` of the agent run, which makes the ids of its calls its own: at most 128 bytes")
 	cmd.Flags().BoolVar(&guard, "guard-stale-edits", false,
 		"refuse create, insert and delete of a file that someone else has changed since it was viewed here")
 	must(cmd.RegisterFlagCompletionFunc("session", cobra.NoFileCompletions))

@@ -3,6 +3,7 @@ package memory
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -10,46 +11,25 @@ import (
 	"github.com/seed-7f2870e1/memoryd/server/kv"
 )
 
-// Check reads the whole of a namespace and returns an error that wraps kv.ErrCorrupt and names the first thing that is
-// wrong with it: an entry without a directory, totals that do not add up, or contents that are damaged, missing or
-// nobody's.
+// maxProblems is how many problems Check names.
+const maxProblems = 100
+
+// Check reads the whole of a namespace and returns what is wrong with it, joined errors that wrap kv.ErrCorrupt and
+// name what they are about: an entry without a directory, totals that do not add up, records or contents that are
+// damaged, contents that are nobody's. Where records are damaged, it is only these, since the rest follows from them.
 func (m *Memory) Check(ctx context.Context, namespace string) error {
 	return m.view(ctx, namespace, func(t *tree) error {
 		if t.header.deleting {
 			return nil
 		}
-		// Not subtree, which ends where a depth is empty.
-		entries, err := t.scan(kv.ScanOptions{Prefix: []byte{entryPrefix}, From: levelPrefix(Path{}, 1)})
-		if err != nil {
-			return err
-		}
-		root := t.nodes[Root].node
-		if root == nil {
-			if len(entries) > 0 {
-				return t.corrupt(Path{}, "has entries and no record")
-			}
-			root = &node{dir: true}
-		}
 		c := &checker{tree: t, totals: map[string]totals{}, contents: map[uint64]*node{}}
-		// Deepest first, so that what is below a directory is known before the directory.
-		for i := len(entries) - 1; i >= 0; i-- {
-			n, err := entries[i].decode()
-			if err != nil {
-				return err
-			}
-			if err := c.check(keyPath(entries[i].key), n); err != nil {
-				return err
-			}
-		}
-		for _, dir := range slices.Sorted(maps.Keys(c.totals)) {
-			if dir != Root {
-				return fmt.Errorf("check %s: has entries and no record: %w", dir, kv.ErrCorrupt)
-			}
-		}
-		if err := c.check(Path{}, root); err != nil {
+		if err := c.checkEntries(); err != nil {
 			return err
 		}
-		return c.checkContents()
+		if err := c.checkContents(); err != nil {
+			return err
+		}
+		return errors.Join(c.problems...)
 	}, Path{})
 }
 
@@ -58,29 +38,74 @@ type checker struct {
 	tree     *tree
 	totals   map[string]totals // of what is below each directory
 	contents map[uint64]*node  // files by id
+	problems []error
 }
 
-func (t *tree) corrupt(p Path, what string) error {
-	return fmt.Errorf("check %s: %s: %w", p, what, kv.ErrCorrupt)
+func (c *checker) problem(p Path, text string) {
+	if len(c.problems) < maxProblems {
+		c.problems = append(c.problems, &DamagedError{p.String(), text})
+	}
+}
+
+// checkEntries checks every entry.
+func (c *checker) checkEntries() error {
+	// Not subtree, which ends where a depth is empty.
+	opts := kv.ScanOptions{Prefix: []byte{entryPrefix}, From: levelPrefix(Path{}, 1)}
+	entries, err := c.tree.scan(opts)
+	if err != nil {
+		return err
+	}
+	nodes := make([]*node, len(entries))
+	for i, e := range entries {
+		if nodes[i], err = e.decode(); err != nil {
+			c.problems = append(c.problems, err)
+		}
+	}
+	if len(c.problems) > 0 {
+		return errors.Join(c.problems[:min(len(c.problems), maxProblems)]...)
+	}
+	root := c.tree.nodes[Root].node
+	if root == nil {
+		if len(entries) > 0 {
+			c.problem(Path{}, "it has entries and no record")
+		}
+		root = &node{dir: true}
+	}
+	// Deepest first, so that what is below a directory is known before the directory.
+	for i := len(entries) - 1; i >= 0; i-- {
+		if err := c.check(keyPath(entries[i].key), nodes[i]); err != nil {
+			return err
+		}
+	}
+	for _, dir := range slices.Sorted(maps.Keys(c.totals)) {
+		if dir != Root {
+			c.problems = append(c.problems, &DamagedError{dir, "it has entries and no record"})
+		}
+	}
+	return c.check(Path{}, root)
 }
 
 // check checks an entry and counts it in its directory.
 func (c *checker) check(p Path, n *node) error {
 	if n.revision > c.tree.header.revision || n.id > c.tree.header.lastID {
-		return c.tree.corrupt(p, "is newer than its namespace")
+		c.problem(p, "it is newer than its namespace")
 	}
 	below := c.totals[p.String()]
 	delete(c.totals, p.String())
 	switch {
 	case n.dir && below != totals{n.size, n.files, n.entries}:
-		return c.tree.corrupt(p, "has totals that do not add up")
+		c.problem(p, "its totals do not add up")
 	case !n.dir && below != totals{}:
-		return c.tree.corrupt(p, "is a file and has entries below it")
-	case !n.dir:
-		if _, err := c.tree.readFile(n); err != nil {
-			return fmt.Errorf("check %s: %w", p, err)
-		}
+		c.problem(p, "it is a file and has entries below it")
+	}
+	if !n.dir {
 		c.contents[n.id] = n
+		var damaged *DamagedError
+		if _, err := c.tree.readFile(p, n); errors.As(err, &damaged) {
+			c.problem(p, damaged.Text)
+		} else if err != nil {
+			return err
+		}
 	}
 	if p.isRoot() {
 		return nil
@@ -103,6 +128,7 @@ func (c *checker) checkContents() error {
 				return nil
 			}
 		}
-		return fmt.Errorf("check contents: %x belongs to no file: %w", key, kv.ErrCorrupt)
+		c.problem(Path{}, fmt.Sprintf("contents %x are those of no file", key))
+		return nil
 	})
 }

@@ -20,21 +20,21 @@ func TestCheck(t *testing.T) {
 		want   string
 	}{
 		{"nothing", func(kv.Tx) error { return nil }, ""},
-		{"no directory", func(tx kv.Tx) error { return tx.Delete([]byte(dir)) }, "check /memories/d: has entries and no record"},
-		{"no root", func(tx kv.Tx) error { return tx.Delete([]byte("e\x00\x00")) }, "check /memories: has entries and no record"},
-		{"no file", func(tx kv.Tx) error { return tx.Delete([]byte(file)) }, "check /memories/d: has totals that do not add up"},
-		{"no contents", func(tx kv.Tx) error { return tx.Delete([]byte(contents)) }, "check /memories/d/f: "},
-		{"other contents", func(tx kv.Tx) error { return tx.Put([]byte(contents), []byte("y")) }, "check /memories/d/f: "},
-		{"more contents", func(tx kv.Tx) error { return tx.Put([]byte("\xff"), nil) }, "check contents: ff belongs to no file"},
-		{"no namespace", func(tx kv.Tx) error { return tx.Delete([]byte("n")) }, "is newer than its namespace"},
+		{"no directory", func(tx kv.Tx) error { return tx.Delete([]byte(dir)) }, "/memories/d is damaged: it has entries and no record"},
+		{"no root", func(tx kv.Tx) error { return tx.Delete([]byte("e\x00\x00")) }, "/memories is damaged: it has entries and no record"},
+		{"no file", func(tx kv.Tx) error { return tx.Delete([]byte(file)) }, "/memories/d is damaged: its totals do not add up"},
+		{"no contents", func(tx kv.Tx) error { return tx.Delete([]byte(contents)) }, "/memories/d/f is damaged: contents differ from their checksum"},
+		{"other contents", func(tx kv.Tx) error { return tx.Put([]byte(contents), []byte("y")) }, "/memories/d/f is damaged: contents differ from their checksum"},
+		{"more contents", func(tx kv.Tx) error { return tx.Put([]byte("\xff"), nil) }, "contents ff are those of no file"},
+		{"no namespace", func(tx kv.Tx) error { return tx.Delete([]byte("n")) }, "/memories/d/f is damaged: it is newer than its namespace"},
 		{"a record under another name", func(tx kv.Tx) error {
 			values, err := tx.Get([]byte(file))
 			if err != nil {
 				return err
 			}
 			return errors.Join(tx.Delete([]byte(file)), tx.Put([]byte("e\x00\x02d\x00g"), values[0]))
-		}, "checksum of record \"e\\x00\\x02d\\x00g\" is wrong"},
-		{"cut record", func(tx kv.Tx) error { return tx.Put([]byte(file), []byte{1}) }, "is wrong"},
+		}, "/memories/d/g is damaged: its record differs from its checksum"},
+		{"cut record", func(tx kv.Tx) error { return tx.Put([]byte(file), []byte{1}) }, "/memories/d/f is damaged: its record differs from its checksum"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			store := memkv.New()
@@ -58,5 +58,40 @@ func TestCheck(t *testing.T) {
 				t.Errorf("got %v, want %q", err, test.want)
 			}
 		})
+	}
+}
+
+// TestCheck_NamesAll damages the contents of two files: both are named.
+func TestCheck_NamesAll(t *testing.T) {
+	store := memkv.New()
+	defer store.Close()
+	m, err := memory.New(store, memory.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{"/memories/a", "/memories/b", "/memories/c"} {
+		must(t, m, memory.Create{Path: path, FileText: "x"})
+	}
+	damage := func(tx kv.Tx) error {
+		var keys [][]byte
+		err := tx.Scan(kv.ScanOptions{Prefix: []byte{kv.BulkPrefix}, Limit: 2}, func(key, _ []byte) error {
+			keys = append(keys, key)
+			return nil
+		})
+		return errors.Join(err, tx.Put(keys[0], []byte("y")), tx.Delete(keys[1]))
+	}
+	if err := store.Update(t.Context(), namespace, damage); err != nil {
+		t.Fatal(err)
+	}
+	err = m.Check(t.Context(), namespace)
+	want := "/memories/b is damaged: contents differ from their checksum\n" +
+		"/memories/a is damaged: contents differ from their checksum"
+	if err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
+	var damaged *memory.DamagedError
+	_, _, err = m.Read(t.Context(), namespace, "/memories/./a")
+	if !errors.As(err, &damaged) || damaged.Path != "/memories/a" || !errors.Is(err, kv.ErrCorrupt) {
+		t.Errorf("read: %v", err)
 	}
 }

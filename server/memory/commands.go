@@ -138,7 +138,7 @@ func (c View) run(t *tree, paths []Path) (Result, error) {
 	case n.dir:
 		return t.viewDir(p, n, c.Range)
 	}
-	data, err := t.readFile(n)
+	data, err := t.readFile(p, n)
 	if err != nil {
 		return Result{}, err
 	}
@@ -197,8 +197,8 @@ func (t *tree) write(p Path, requested string, old *node, data []byte, text stri
 }
 
 // readText reads a file that is to be edited.
-func (t *tree) readText(n *node, requested string) (string, error) {
-	data, err := t.readFile(n)
+func (t *tree) readText(p Path, n *node, requested string) (string, error) {
+	data, err := t.readFile(p, n)
 	if err != nil {
 		return "", err
 	}
@@ -221,7 +221,7 @@ func (c StrReplace) run(t *tree, paths []Path) (Result, error) {
 	if f := t.expect(n, c.Path); f != nil {
 		return Result{}, f
 	}
-	text, err := t.readText(n, c.Path)
+	text, err := t.readText(paths[0], n, c.Path)
 	if err != nil {
 		return Result{}, err
 	}
@@ -246,7 +246,7 @@ func (c Insert) run(t *tree, paths []Path) (Result, error) {
 	if f := t.expect(n, c.Path); f != nil {
 		return Result{}, f
 	}
-	text, err := t.readText(n, c.Path)
+	text, err := t.readText(paths[0], n, c.Path)
 	if err != nil {
 		return Result{}, err
 	}

@@ -242,7 +242,7 @@ func (m *Memory) Read(ctx context.Context, namespace, path string) (result Resul
 			return failViewMissing(path)
 		}
 		if !n.dir {
-			if data, err = t.readFile(n); err != nil {
+			if data, err = t.readFile(p, n); err != nil {
 				return err
 			}
 		}

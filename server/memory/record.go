@@ -135,7 +135,30 @@ func unseal(key, sealed []byte) ([]byte, error) {
 			return value, nil
 		}
 	}
-	return nil, fmt.Errorf("checksum of record %q is wrong: %w", key, kv.ErrCorrupt)
+	return nil, damaged(key, "its record differs from its checksum")
+}
+
+// DamagedError is an error that wraps kv.ErrCorrupt and names the path of what is damaged.
+type DamagedError struct {
+	// Path is that of a file or directory, /memories where it is about the namespace itself.
+	Path string
+	// Text says what is wrong.
+	Text string
+}
+
+// Error implements error.
+func (e *DamagedError) Error() string { return fmt.Sprintf("%s is damaged: %s", e.Path, e.Text) }
+
+// Unwrap returns kv.ErrCorrupt.
+func (e *DamagedError) Unwrap() error { return kv.ErrCorrupt }
+
+// damaged is the error of a record.
+func damaged(key []byte, text string) *DamagedError {
+	path := Root
+	if len(key) > 3 && key[0] == entryPrefix {
+		path = keyPath(key).String()
+	}
+	return &DamagedError{path, text}
 }
 
 func (h *header) encode() []byte {
@@ -194,7 +217,7 @@ func decodeHeader(sealed []byte) (header, error) {
 		n := d.varint()
 		h.settings.MaxFileBytes = &n
 	}
-	return h, d.finish("namespace")
+	return h, d.finish(namespaceKey)
 }
 
 func (n *node) encode(key []byte) []byte {
@@ -243,7 +266,7 @@ func decodeNode(key, sealed []byte) (*node, error) {
 		n.content = d.varint()
 		copy(n.sha256[:], d.bytes(len(n.sha256)))
 	}
-	return n, d.finish("entry")
+	return n, d.finish(key)
 }
 
 // entry is what callers see of a node.
@@ -335,12 +358,12 @@ func (d *decoder) fail() {
 }
 
 // finish returns the error of reading a record, of which nothing may be left.
-func (d *decoder) finish(kind string) error {
+func (d *decoder) finish(key []byte) error {
 	if d.err == nil && len(d.rest) > 0 {
 		d.err = errors.New("record is too long")
 	}
 	if d.err != nil {
-		return fmt.Errorf("decode %s: %w: %w", kind, kv.ErrCorrupt, d.err)
+		return damaged(key, d.err.Error())
 	}
 	return nil
 }

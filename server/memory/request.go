@@ -87,7 +87,7 @@ func (m *Memory) replay(tx kv.Tx, now int64, rq request, first []byte, results [
 	same := [sha256.Size]byte(d.bytes(sha256.Size)) == rq.fingerprint
 	switch {
 	case d.err != nil:
-		return false, d.finish("request")
+		return false, d.finish(rq.key())
 	case m.expired(recorded, now):
 		return false, forget(tx, recorded, rq.hash())
 	case !same:
@@ -96,7 +96,7 @@ func (m *Memory) replay(tx kv.Tx, now int64, rq request, first []byte, results [
 	for i := range results {
 		results[i] = d.result()
 	}
-	return true, d.finish("request")
+	return true, d.finish(rq.key())
 }
 
 // record records the results of a request, and removes some that are old.

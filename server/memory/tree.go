@@ -3,7 +3,6 @@ package memory
 import (
 	"bytes"
 	"crypto/sha256"
-	"fmt"
 
 	"github.com/seed-7f2870e1/memoryd/server/kv"
 )
@@ -175,14 +174,14 @@ func (t *tree) writeFile(p Path, data []byte) (*node, error) {
 }
 
 // readFile returns the contents of a file, which the caller may keep.
-func (t *tree) readFile(n *node) ([]byte, error) {
+func (t *tree) readFile(p Path, n *node) ([]byte, error) {
 	data := make([]byte, 0, n.size)
 	err := t.reader.Scan(kv.ScanOptions{Prefix: contentPrefix(n.id, n.content)}, func(_, chunk []byte) error {
 		data = append(data, chunk...)
 		return nil
 	})
 	if err == nil && sha256.Sum256(data) != n.sha256 {
-		err = fmt.Errorf("%w: contents of file %d differ from their checksum", kv.ErrCorrupt, n.id)
+		err = &DamagedError{p.String(), "contents differ from their checksum"}
 	}
 	if err != nil {
 		return nil, err

@@ -68,6 +68,12 @@ func (b *backups) send(
 		return fmt.Errorf("%d backups are under way: %w", maxBackups, ErrOverloaded)
 	}
 	backup, err := b.store.Backup(stream.Context())
+	if errors.Is(err, kv.ErrFull) {
+		o := outcome{
+			codes.ResourceExhausted, "STORE_FULL", "no room in the data directory for the copy that a backup needs", true,
+		}
+		return o.because(err, map[string]string{})
+	}
 	if err != nil {
 		return err
 	}

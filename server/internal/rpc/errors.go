@@ -3,6 +3,7 @@ package rpc
 import (
 	"context"
 	"errors"
+	"strconv"
 	"time"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
@@ -24,6 +25,8 @@ const (
 	MetadataNothingChanged = "nothing_changed"
 	// MetadataField names the field of the request that is wrong.
 	MetadataField = "field"
+	// MetadataPath names the file or directory whose data are damaged.
+	MetadataPath = "path"
 )
 
 // retryAfter is what an overloaded service asks callers to wait.
@@ -54,7 +57,7 @@ var outcomes = []struct {
 	{kv.ErrClosed, outcome{codes.Unavailable, "STORE_CLOSED", "the service is stopping", true}},
 	{kv.ErrFull, outcome{codes.ResourceExhausted, "STORE_FULL", "the store is full", true}},
 	{kv.ErrReadOnly, outcome{codes.FailedPrecondition, "STORE_READ_ONLY", "the store is read-only", true}},
-	{kv.ErrCorrupt, outcome{codes.DataLoss, "STORE_CORRUPT", "stored data are damaged", false}},
+	{kv.ErrCorrupt, outcome{codes.DataLoss, "STORE_CORRUPT", "stored data are damaged", true}},
 	{kv.ErrTooLarge, outcome{codes.Internal, "INTERNAL", "internal error", true}},
 	{memory.ErrRequestIDReused, outcome{
 		codes.InvalidArgument, "REQUEST_ID_REUSED", "the request_id was used before for a different command", true,
@@ -89,14 +92,20 @@ func statusError(err error, early bool) error {
 		}
 		return o.because(err, map[string]string{MetadataField: inv.Field})
 	}
+	metadata := map[string]string{}
 	for _, known := range outcomes {
 		if errors.Is(err, known.err) {
 			o := known.outcome
+			var damaged *memory.DamagedError
+			if errors.As(err, &damaged) {
+				metadata[MetadataPath] = damaged.Path
+				o.text = "stored data of " + strconv.QuoteToASCII(damaged.Path) + " are damaged"
+			}
 			o.unchanged = o.unchanged && (early || o.code == codes.NotFound)
-			return o.because(err, map[string]string{})
+			return o.because(err, metadata)
 		}
 	}
-	return internal.because(err, map[string]string{})
+	return internal.because(err, metadata)
 }
 
 // because makes the error of an outcome.

@@ -90,11 +90,14 @@ func (s *Store) copyCompacted(ctx context.Context) (_ string, err error) {
 	if err != nil {
 		return "", err
 	}
-	db.AllocSize = allocBytes
 	if err := s.compactInto(db); err != nil {
 		return "", errors.Join(err, db.Close())
 	}
-	if err := errors.Join(db.Sync(), db.Close()); err != nil {
+	size, err := usedBytes(db)
+	if err := errors.Join(err, db.Sync(), db.Close()); err != nil {
+		return "", err
+	}
+	if err := os.Truncate(path, size); err != nil { // bbolt makes the file larger than it needs
 		return "", err
 	}
 	s.options.step("copied")
@@ -103,6 +106,15 @@ func (s *Store) copyCompacted(ctx context.Context) (_ string, err error) {
 	}
 	s.options.step("checked")
 	return path, ctx.Err()
+}
+
+// usedBytes returns the size of a database without the space at its end that was never used.
+func usedBytes(db *bolt.DB) (size int64, err error) {
+	err = db.View(func(tx *bolt.Tx) error {
+		size = tx.Size()
+		return nil
+	})
+	return size, err
 }
 
 func (s *Store) compactInto(db *bolt.DB) (err error) {

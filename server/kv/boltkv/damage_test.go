@@ -14,7 +14,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -33,21 +32,21 @@ const (
 	// some hundred pages.
 	maxFlipBytes = 256 << 20
 	// flipTimeout is after how long a child hangs.
-	flipTimeout = 10 * time.Second
+	flipTimeout = 30 * time.Second
 )
 
-// fillPages writes a store of some hundred pages: records on three levels, small and large contents, and free pages.
+// fillPages writes a store of some hundred pages: records, small and large contents, and free pages.
 func fillPages(t *testing.T, store *Store) {
 	t.Helper()
 	for i := range 30 {
 		err := store.Update(t.Context(), "scope", func(tx kv.Tx) error {
-			for j := range 100 {
-				key := fmt.Sprintf("%04d-%s", (i*37+j*30)%3000, strings.Repeat("k", 40+j*5))
+			for j := range 50 {
+				key := fmt.Sprintf("%04d-%s", (i*37+j*30)%3000, strings.Repeat("k", 40+j*10))
 				if err := put(key, strings.Repeat("v", j))(tx); err != nil {
 					return err
 				}
 			}
-			return put("\xff"+fmt.Sprint(i), strings.Repeat("contents", i*i*10))(tx)
+			return put("\xff"+fmt.Sprint(i), strings.Repeat("contents", i*i*4))(tx)
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -84,7 +83,7 @@ func flipStores(t *testing.T) (unclean, clean []byte) {
 // flipBits returns places of bits in the pages that are in use. Most of the bits of a store are those of values, so
 // every other is one of a head or a table of elements.
 func flipBits(pages []byte, n int) []int {
-	random := rand.New(rand.NewPCG(*flipSeed, 0)) //nolint:gosec // The same every time.
+	random := rand.New(rand.NewPCG(*flipSeed, 0))
 	bits := make([]int, n)
 	for i := range bits {
 		page := random.IntN(len(pages)/pageSize) * pageSize
@@ -193,7 +192,7 @@ func readAll(r kv.Reader) error {
 func deleteSome(tx kv.Tx) error {
 	for i := range 100 {
 		for j := range 3 {
-			key := fmt.Sprintf("%04d-%s", (i*37+j*30)%3000, strings.Repeat("k", 40+j*5))
+			key := fmt.Sprintf("%04d-%s", (i*37+j*30)%3000, strings.Repeat("k", 40+j*10))
 			if err := tx.Delete([]byte(key)); err != nil {
 				return err
 			}
@@ -208,41 +207,28 @@ func deleteSome(tx kv.Tx) error {
 	return nil
 }
 
-// survivor is a child that uses damaged stores, and is started again when one was too much for it.
-type survivor struct {
-	t     *testing.T
-	child *child
-}
-
-// use has the child use a store, and fails the test where it does not survive that.
-func (s *survivor) use(what, dir string) {
-	s.t.Helper()
-	if s.child == nil {
-		s.child = startChild(s.t, "survive", "")
-	}
-	hangs := time.AfterFunc(flipTimeout, func() { _ = s.child.cmd.Process.Signal(syscall.SIGQUIT) })
-	fmt.Fprintln(s.child.stdin, dir)
-	line := s.child.line()
+// survive has a child use a damaged store, and fails the test where that was too much for it.
+func survive(t *testing.T, c *child, what, dir string) {
+	t.Helper()
+	hangs := time.AfterFunc(flipTimeout, func() { _ = c.cmd.Process.Kill() })
+	fmt.Fprintln(c.stdin, dir)
+	line := c.line()
 	hung := !hangs.Stop()
 	switch {
 	case line == "ok":
-		return
 	case line != "":
-		s.t.Errorf("%s: got %s", what, line)
+		t.Fatalf("%s: got %s", what, line)
 	case hung:
-		s.t.Errorf("%s: it hangs", what)
+		t.Fatalf("%s: it hangs", what)
 	default:
-		s.t.Errorf("%s: it ended", what)
-	}
-	if line == "" {
-		s.child = nil
+		t.Fatalf("%s: it ended", what)
 	}
 }
 
 // Whatever bit of a store is wrong, it costs errors at most: no crash, no hang, no memory without bounds.
 func TestDamage_AnyBit(t *testing.T) {
 	unclean, clean := flipStores(t)
-	s := &survivor{t: t}
+	child := startChild(t, "survive", "")
 	dir := t.TempDir()
 	path := filepath.Join(dir, fileName)
 	for name, pages := range map[string][]byte{"unclean": unclean, "clean": clean} {
@@ -257,7 +243,9 @@ func TestDamage_AnyBit(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			s.use(fmt.Sprintf("%s store with bit %d of byte %d of page %d", name, bit%8, bit/8%pageSize, bit/8/pageSize), dir)
+			at := bit / 8
+			what := fmt.Sprintf("%s store with bit %d of byte %d of page %d", name, bit%8, at%pageSize, at/pageSize)
+			survive(t, child, what, dir)
 		}
 	}
 }
@@ -300,7 +288,7 @@ func branches(t *testing.T, data []byte, bucket []byte) (root uint64, ids []uint
 // Pages that lead back to where they were reached from would have bbolt run in circles.
 func TestDamage_Circle(t *testing.T) {
 	unclean, clean := flipStores(t)
-	s := &survivor{t: t}
+	child := startChild(t, "survive", "")
 	for name, data := range map[string][]byte{"unclean": unclean, "clean": clean} {
 		root, ids := branches(t, data, bucketMeta)
 		for _, id := range ids {
@@ -311,7 +299,7 @@ func TestDamage_Circle(t *testing.T) {
 			if err := os.WriteFile(filepath.Join(dir, fileName), damaged, 0o600); err != nil {
 				t.Fatal(err)
 			}
-			s.use(fmt.Sprintf("%s store with a circle at page %d", name, id), dir)
+			survive(t, child, fmt.Sprintf("%s store with a circle at page %d", name, id), dir)
 			for _, readOnly := range []bool{true, false} {
 				_, err := Open(t.Context(), Options{Dir: dir, ReadOnly: readOnly})
 				if want := fmt.Sprintf("%s is damaged: page %d: ", fileName, root); !errors.Is(err, kv.ErrCorrupt) ||

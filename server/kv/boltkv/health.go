@@ -19,8 +19,8 @@ const (
 	probeBytes = 4 << 20
 )
 
-// Health implements kv.HealthReporter. Where the disk is full, it looks about once a second whether there is room again,
-// by writing a small file to the data directory.
+// Health implements kv.HealthReporter. Where the disk is full, it looks at most once a second whether there is room
+// again, by writing a small file to the data directory.
 func (s *Store) Health() error {
 	switch {
 	case s.closing.Load():

@@ -39,6 +39,9 @@ func (s *Store) checkTree(ctx context.Context) error {
 	free, err := pages.freeList(tx.ID())
 	if err == nil {
 		w := walk{pages: pages, all: free == noFreeList}
+		if w.all {
+			s.log.Info("store was not closed cleanly, checking its pages", "dir", s.options.Dir, "bytes", tx.Size())
+		}
 		err = w.run(ctx, free)
 	}
 	if err != nil {
