@@ -396,3 +396,19 @@ func TestNoRetryOfGRPC(t *testing.T) {
 		t.Errorf("the server was called %d times, want once", got)
 	}
 }
+
+// TestApply_TooLarge sends a batch that no message carries: the result names the limit, and the service sees nothing.
+func TestApply_TooLarge(t *testing.T) {
+	c, _ := start(t, &fake{})
+	resp, err := c.Apply(t.Context(), &memoryv1.ApplyRequest{Commands: []*memoryv1.ApplyCommand{
+		{Input: strings.Repeat("x", maxRequestBytes)},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := resp.GetResult()
+	if !r.GetIsError() || r.GetReason() != memoryv1.Reason_REASON_BATCH_TOO_LARGE ||
+		r.GetContent()[0].GetText() != textBatchTooLarge || resp.FailedCommand != nil {
+		t.Errorf("got %v", resp)
+	}
+}

@@ -20,6 +20,7 @@ const (
 	textReadOnly      = "Error: This memory is read-only"
 	textTooManyCalls  = "Error: Too many memory calls. Wait %d seconds and try again."
 	textRequestReused = "Error: This tool call id was already used for a different command"
+	textBatchTooLarge = "Error: The batch has more than 16.0M. Split it into several."
 	textFileTooLarge  = "Error: File %s exceeds the maximum size of %s. " +
 		"Shorten the content or split it into several files."
 )

@@ -94,7 +94,7 @@ func (b *backupSchedule) run(ctx context.Context) {
 			"namespaces", report.Namespaces, "files", report.Files, "took", b.now().Sub(began))
 		if report.Namespaces == 0 {
 			b.logger.WarnContext(ctx, "the store is empty, so that old scheduled backups are kept", "dir", b.dir)
-		} else if err := b.prune(); err != nil {
+		} else if err := b.prune(began); err != nil {
 			b.fail(ctx, "old scheduled backups were not removed", err)
 		}
 		next = max(0, b.every-b.now().Sub(began))
@@ -188,12 +188,14 @@ func (b *backupSchedule) removePartial() error {
 	return err
 }
 
-// prune removes the oldest backups beyond those that are kept.
-func (b *backupSchedule) prune() error {
+// prune removes the oldest backups beyond those that are kept. Backups of the future are those of a clock that was
+// wrong: they count for nothing, so that they push out no others, and are left to the operator.
+func (b *backupSchedule) prune(now time.Time) error {
 	times, err := b.list(backupSuffix)
 	if err != nil {
 		return err
 	}
+	times = slices.DeleteFunc(times, func(at time.Time) bool { return at.After(now) })
 	slices.SortFunc(times, func(a, b time.Time) int { return b.Compare(a) })
 	for i := b.keep; i < len(times); i++ {
 		err = errors.Join(err, os.Remove(b.path(times[i], backupSuffix)))

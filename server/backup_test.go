@@ -348,3 +348,17 @@ func TestBackupSchedule_Empty(t *testing.T) {
 		t.Errorf("left: %q", got)
 	}
 }
+
+// TestBackupSchedule_Future finds backups of a clock that was ahead: they push out none of the present.
+func TestBackupSchedule_Future(t *testing.T) {
+	s := newScheduleTest(t, &backupStore{})
+	for _, name := range []string{
+		"memoryd-20990101T000000Z.backup", "memoryd-20990102T000000Z.backup", "memoryd-20990103T000000Z.backup",
+	} {
+		s.add(t, name)
+	}
+	s.runs(t, 5)
+	if got := s.files(t); len(got) != 6 {
+		t.Errorf("left: %q, want those of the future and three of the present", got)
+	}
+}

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 
 	"github.com/seed-7f2870e1/memoryd/server/kv/boltkv"
@@ -11,7 +12,11 @@ import (
 type CompactReport = boltkv.CompactReport
 
 // Compact gives back to the disk what a store does not use any more. No server may have the directory open. A crash
-// leaves the store as it was, or compacted. The logger gets what opening the store takes; nil discards it.
+// leaves the store as it was, or compacted. The logger gets what opening the store takes; nil discards it. A damaged
+// store is left as it is: its file is the only one there is.
 func Compact(ctx context.Context, dir string, logger *slog.Logger) (CompactReport, error) {
+	if _, err := Check(ctx, dir); err != nil {
+		return CompactReport{}, fmt.Errorf("check before compaction: %w", err)
+	}
 	return boltkv.Compact(ctx, boltkv.Options{Dir: dir, LockTimeout: lockTimeout, Logger: logger})
 }

@@ -21,15 +21,20 @@ const healthInterval = time.Second
 // errNotServing is what /readyz tells before the server serves and when it stops.
 var errNotServing = errors.New("not serving")
 
-// storeHealth follows whether the store takes writes. While it does not, health checks of all services fail, so that
-// writers go elsewhere or someone is called; whoever calls nevertheless can still read.
+// storeHealth follows whether the store takes writes, and whether a call has met damaged data. Where something is
+// wrong, health checks of all services fail, so that writers go elsewhere or someone is called; whoever calls
+// nevertheless can still read.
 type storeHealth struct {
 	store   kv.HealthReporter // nil where the store does not tell
 	checks  *health.Server
 	metrics *ops.Metrics
 	logger  *slog.Logger
-	fault   atomic.Pointer[string] // why writes are not taken, for operators; nil where they are
+	fault   atomic.Pointer[string] // what is wrong, for operators; nil where nothing is
+	damaged atomic.Bool            // for good: only a restart, after a look at the data, makes up for it
 }
+
+// faultDamaged is what is wrong where data are damaged.
+const faultDamaged = "stored data are damaged; run memoryd check"
 
 func newStoreHealth(store kv.Store, checks *health.Server, metrics *ops.Metrics, logger *slog.Logger) *storeHealth {
 	reporter, _ := kv.As[kv.HealthReporter](store)
@@ -50,30 +55,36 @@ func (h *storeHealth) follow(ctx context.Context, ticks <-chan time.Time) {
 	}
 }
 
+// metDamage notes that a call has met damaged data. The next tick tells of it.
+func (h *storeHealth) metDamage() { h.damaged.Store(true) }
+
 // check asks the store once, and tells of what has changed.
 func (h *storeHealth) check(ctx context.Context) {
-	if h.store == nil {
-		return
+	var err error
+	if h.store != nil {
+		err = h.store.Health()
 	}
-	err := h.store.Health()
 	if ctx.Err() != nil {
 		return // The server stops, which is what is told by now.
 	}
 	fault, before := faultOf(err), h.fault.Load()
+	if fault == nil && h.damaged.Load() {
+		fault, err = new(faultDamaged), kv.ErrCorrupt
+	}
 	switch {
 	case fault == nil && before == nil, fault != nil && before != nil && *fault == *before:
 		return
 	case fault == nil:
-		h.logger.InfoContext(ctx, "the store takes writes again")
+		h.logger.InfoContext(ctx, "the store is well again")
 	default:
-		h.logger.ErrorContext(ctx, "the store takes no writes", "reason", *fault, "error", err)
+		h.logger.ErrorContext(ctx, "not serving: something is wrong with the store", "reason", *fault, "error", err)
 	}
 	h.publish(fault)
 }
 
 func (h *storeHealth) publish(fault *string) {
 	h.fault.Store(fault)
-	h.metrics.StoreWritable(fault == nil)
+	h.metrics.StoreWritable(fault == nil || *fault == faultDamaged)
 	serving := healthpb.HealthCheckResponse_SERVING
 	if fault != nil {
 		serving = healthpb.HealthCheckResponse_NOT_SERVING

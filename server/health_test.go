@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/grpc-ecosystem/go-grpc-middleware/v2/interceptors"
 	"google.golang.org/grpc/health"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 
@@ -84,6 +85,27 @@ func TestStoreHealth(t *testing.T) {
 		if got := strings.Count(log.String(), "\n"); got != step.lines {
 			t.Errorf("step %d: got %d lines, want %d:\n%s", i, got, step.lines, log)
 		}
+	}
+}
+
+// A call that meets damaged data makes the server NOT_SERVING for good, also where writes go on.
+func TestStoreHealth_Damaged(t *testing.T) {
+	log, store, checks := &logBuffer{}, &sickStore{}, health.NewServer()
+	h := newStoreHealth(store, checks, ops.NewMetrics(""), log.logger())
+	report, _ := callLogger{logger: log.logger(), metDamage: h.metDamage}.ServerReporter(t.Context(), interceptors.CallMeta{})
+	for _, err := range []error{nil, rpc.StatusError(kv.ErrReadOnly)} {
+		report.PostCall(err, 0)
+		h.check(t.Context())
+		wantServing(t, checks, healthpb.HealthCheckResponse_SERVING)
+	}
+	report.PostCall(rpc.StatusError(fmt.Errorf("view: %w", kv.ErrCorrupt)), 0)
+	report.PostCall(nil, 0)
+	for range 2 {
+		h.check(t.Context())
+		wantServing(t, checks, healthpb.HealthCheckResponse_NOT_SERVING)
+	}
+	if got := *h.fault.Load(); got != faultDamaged {
+		t.Errorf("got %q, want %q", got, faultDamaged)
 	}
 }
 

@@ -31,12 +31,12 @@ func (s *Server) chain() []interceptor {
 	recovered := recovery.WithRecoveryHandlerContext(s.recovered)
 	recoveryUnary := recovery.UnaryServerInterceptor(recovered)
 	recoveryStream := recovery.StreamServerInterceptor(recovered)
-	log := callLogger{logger: s.logger}
+	log := callLogger{logger: s.logger, metDamage: s.storeHealth.metDamage}
 	limit := newLimiter(s.cfg.MaxConcurrentCalls, s.cfg.MaxConcurrentBytes)
 	timeout := timeouts{call: s.cfg.CallTimeout, draining: s.draining, ended: s.ended}
 	return []interceptor{
-		{"arrival", s.arrivals.unary, s.arrivals.stream},
 		{"recovery", recoveryUnary, recoveryStream},
+		{"arrival", s.arrivals.unary, s.arrivals.stream},
 		{"metrics", s.metrics.Unary(), s.metrics.Stream()},
 		{"logging", interceptors.UnaryServerInterceptor(log), interceptors.StreamServerInterceptor(log)},
 		{

@@ -106,7 +106,7 @@ func TestChain_Names(t *testing.T) {
 	for _, i := range newChained(slog.New(slog.DiscardHandler)).chain() {
 		got = append(got, i.name)
 	}
-	want := []string{"arrival", "recovery", "metrics", "logging", "authentication", "limits", "timeout", "recovery"}
+	want := []string{"recovery", "arrival", "metrics", "logging", "authentication", "limits", "timeout", "recovery"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}

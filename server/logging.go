@@ -20,20 +20,23 @@ import (
 
 // callLogger writes one line for every call that ends. It knows the fields it writes and looks at no others, so that
 // what memories contain never gets into a log.
-type callLogger struct{ logger *slog.Logger }
+type callLogger struct {
+	logger    *slog.Logger
+	metDamage func() // is told of a call that met damaged data
+}
 
 // ServerReporter implements interceptors.ServerReportable.
 func (l callLogger) ServerReporter(ctx context.Context, call interceptors.CallMeta) (
 	interceptors.Reporter, context.Context,
 ) {
-	return &callReport{ctx: ctx, logger: l.logger, call: call}, ctx
+	return &callReport{ctx: ctx, callLogger: l, call: call}, ctx
 }
 
 // callReport is what is known of one call.
 type callReport struct {
-	ctx    context.Context
-	logger *slog.Logger
-	call   interceptors.CallMeta
+	callLogger
+	ctx  context.Context
+	call interceptors.CallMeta
 
 	mu        sync.Mutex // messages of a stream may come while the call ends
 	namespace string
@@ -74,6 +77,9 @@ func (r *callReport) PostMsgSend(resp any, err error, _ time.Duration) {
 func (r *callReport) PostCall(err error, duration time.Duration) {
 	if errors.Is(err, io.EOF) {
 		err = nil
+	}
+	if status.Code(err) == codes.DataLoss {
+		r.metDamage()
 	}
 	level := r.level(status.Code(err))
 	if !r.logger.Enabled(r.ctx, level) {

@@ -8,9 +8,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/status"
 
 	"github.com/seed-7f2870e1/memoryd/client"
@@ -66,6 +70,31 @@ func get(t *testing.T, c *client.Client, path string) []byte {
 	return data.Bytes()
 }
 
+// awaitHealth waits until the health of a service is as it should be.
+func awaitHealth(t *testing.T, d *daemon, want healthpb.HealthCheckResponse_ServingStatus) {
+	t.Helper()
+	conn, err := grpc.NewClient(d.target, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	watch, err := healthpb.NewHealthClient(conn).Watch(t.Context(), &healthpb.HealthCheckRequest{
+		Service: memoryv1.MemoryService_ServiceDesc.ServiceName,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for {
+		resp, err := watch.Recv()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if resp.GetStatus() == want {
+			return
+		}
+	}
+}
+
 // TestFullDisk fills a disk of 64 MB, empties the memory, and fills it again.
 func TestFullDisk(t *testing.T) {
 	const size = 1 << 20
@@ -91,6 +120,11 @@ func TestFullDisk(t *testing.T) {
 		if status.Code(err) != codes.ResourceExhausted || client.Reason(err) != "STORE_FULL" {
 			t.Fatalf("round %d: the full disk gave %v", round, err)
 		}
+		awaitHealth(t, d, healthpb.HealthCheckResponse_NOT_SERVING)
+		out := d.ctl(t, nil, "backup", filepath.Join(socketDir(t), "backup"))
+		if out.status != 4 || !strings.Contains(out.stderr, "no room in the data directory for the copy") {
+			t.Errorf("round %d: backup on a full disk: %d %s", round, out.status, out.stderr)
+		}
 		if _, err := c.View(t.Context(), &memoryv1.ViewRequest{Path: "/memories"}); err != nil {
 			t.Errorf("round %d: view on a full disk: %v", round, err)
 		}
@@ -109,6 +143,7 @@ func TestFullDisk(t *testing.T) {
 				t.Fatalf("round %d: delete on a full disk: %v %v", round, resp.GetResult(), err)
 			}
 		}
+		awaitHealth(t, d, healthpb.HealthCheckResponse_SERVING)
 	}
 	t.Logf("files of 1 MiB until the disk of 64 MB was full, each round: %v", filled)
 	if filled[0] < 40 || filled[2] < filled[0]*9/10 {

@@ -24,7 +24,8 @@ type importPlan struct {
 	memory       *memoryNames
 	claims       map[string]*claim // of the entries before, by folded path
 	directories  []*claim          // entries that are directories
-	names        int
+	entries      int               // of the archive, so far
+	names        int               // that are claimed
 }
 
 // memoryNames are the entries that a memory has.
@@ -57,7 +58,7 @@ type planned struct {
 }
 
 func (p *importPlan) entry(h *tar.Header) (planned, error) {
-	if p.names++; p.names > maxPlannedNames {
+	if p.entries++; p.entries > maxPlannedNames {
 		return planned{}, errTooManyNames
 	}
 	if h.Typeflag == tar.TypeXGlobalHeader {

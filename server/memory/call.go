@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/seed-7f2870e1/memoryd/server/kv"
 )
@@ -72,8 +73,31 @@ func (t *tree) expect(n *node, requested string) *failure {
 	return nil
 }
 
-// MaxBatchCommands is the most commands of a Batch.
-const MaxBatchCommands = 64
+// Limits of a Batch.
+const (
+	// MaxBatchCommands is the most commands.
+	MaxBatchCommands = 64
+	// MaxBatchResultBytes is the most bytes that the results of its commands may have together: what the response, which
+	// has all of them, and the record of it can carry.
+	MaxBatchResultBytes = 16 << 20
+)
+
+// size is about what a result takes.
+func (r Result) size() int {
+	const entryBytes = 200 // of what an entry has besides its path
+	n := 0
+	for _, b := range r.Content {
+		n += len(b.Text) + len(b.Data)
+	}
+	for _, e := range r.Entries {
+		n += len(e.Path) + entryBytes
+	}
+	return n
+}
+
+// errBatchResults means that the results of a batch are too large together.
+var errBatchResults = fail(ReasonBatchTooLarge, "Error: The results of the batch have more than %s. "+
+	"Split it into several, or view less.", formatSize(MaxBatchResultBytes))
 
 // BatchCommand is one command of a Batch. The RequestID of its call is ignored.
 type BatchCommand struct {
@@ -111,10 +135,12 @@ func (m *Memory) Batch(ctx context.Context, namespace string, commands []BatchCo
 			return refused(i, f)
 		}
 	}
-	results, err := m.update(ctx, namespace, request{requestID, fingerprint(steps...)}, steps...)
+	results, err := m.runBatch(ctx, namespace, requestID, steps)
 	var f *failure
 	var failed *stepError
 	switch {
+	case errors.Is(err, errBatchResults):
+		return refused(-1, errBatchResults)
 	case errors.As(err, &f) && errors.As(err, &failed):
 		return refused(failed.index, f)
 	case errors.Is(err, kv.ErrTooLarge):
@@ -124,4 +150,30 @@ func (m *Memory) Batch(ctx context.Context, namespace string, commands []BatchCo
 		return BatchResult{}, fmt.Errorf("apply batch: %w", err)
 	}
 	return BatchResult{FailedIndex: -1, Results: results}, nil
+}
+
+// runBatch runs the steps of a batch. One that only views is no transaction, and is not recorded.
+func (m *Memory) runBatch(ctx context.Context, namespace, requestID string, steps []step) ([]Result, error) {
+	if slices.ContainsFunc(steps, func(s step) bool { return s.cmd.Writes() }) {
+		return m.update(ctx, namespace, request{requestID, fingerprint(steps...)}, steps...)
+	}
+	var paths []Path
+	for _, s := range steps {
+		paths = append(paths, s.paths...)
+	}
+	results := make([]Result, len(steps))
+	err := m.view(ctx, namespace, func(t *tree) error {
+		size := 0
+		for i, s := range steps {
+			var err error
+			if results[i], err = s.run(t); err != nil {
+				return &stepError{i, err}
+			}
+			if size += results[i].size(); size > MaxBatchResultBytes {
+				return errBatchResults
+			}
+		}
+		return nil
+	}, paths...)
+	return results, err
 }

@@ -188,6 +188,7 @@ func (m *Memory) update(ctx context.Context, namespace string, rq request, steps
 
 // run is the transaction of update.
 func (m *Memory) run(tx kv.Tx, now int64, rq request, steps []step, results []Result) error {
+	size := 0
 	for i, s := range steps {
 		t := &tree{reader: tx, tx: tx, now: now}
 		values, err := t.read(s.paths, rq.key())
@@ -206,6 +207,9 @@ func (m *Memory) run(tx kv.Tx, now int64, rq request, steps []step, results []Re
 		t.settings = t.header.settings.or(m.defaults)
 		if results[i], err = s.run(t); err != nil {
 			return &stepError{i, err}
+		}
+		if size += results[i].size(); len(steps) > 1 && size > MaxBatchResultBytes {
+			return errBatchResults
 		}
 		if t.changed {
 			if err := t.flush(); err != nil {

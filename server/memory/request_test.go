@@ -292,11 +292,13 @@ func TestBatch(t *testing.T) {
 		t.Errorf("a part of it under the same id: %v", err)
 	}
 
+	large := strings.Repeat("x", memory.DefaultMaxFileBytes)
+	must(t, m, memory.Create{Path: "/memories/lines"})
+	must(t, m, memory.Put{Path: "/memories/blob.png", Data: append([]byte("\x89PNG\r\n\x1a\n"), make([]byte, 1<<19)...)})
 	before, _, err := m.List(t.Context(), namespace, memory.Root, "", 100)
 	if err != nil {
 		t.Fatal(err)
 	}
-	large := strings.Repeat("x", memory.DefaultMaxFileBytes)
 	var tooMuch []memory.Command
 	for i := range 40 {
 		tooMuch = append(tooMuch, memory.Create{Path: fmt.Sprintf("/memories/large/%d", i), FileText: large})
@@ -315,6 +317,13 @@ func TestBatch(t *testing.T) {
 		"nothing":  {nil, -1, memory.ReasonBatchTooLarge},
 		"too many": {slices.Repeat([]memory.Command{memory.View{Path: "/memories"}}, 65), -1, memory.ReasonBatchTooLarge},
 		"too much": {tooMuch, -1, memory.ReasonBatchTooLarge},
+		"too much to show": {
+			slices.Repeat([]memory.Command{memory.View{Path: "/memories/blob.png"}}, 40), -1, memory.ReasonBatchTooLarge,
+		},
+		"too much to show beside a change": {
+			append(slices.Repeat([]memory.Command{memory.View{Path: "/memories/blob.png"}}, 40),
+				memory.Delete{Path: "/memories/lines"}), -1, memory.ReasonBatchTooLarge,
+		},
 	} {
 		got := batch("another id", test.commands...)
 		if got.FailedIndex != test.index || got.Failed.Reason != test.reason || got.Results != nil {
@@ -327,6 +336,31 @@ func TestBatch(t *testing.T) {
 	}
 	if diff := cmp.Diff(before, after); diff != "" {
 		t.Errorf("batches that failed changed something (-before +after)\n%s", diff)
+	}
+}
+
+// TestBatch_OnlyViews views in a batch, which needs no transaction: a store that takes no writes answers too, and records
+// nothing.
+func TestBatch_OnlyViews(t *testing.T) {
+	store := &kvtest.Faulty{Store: kvtest.Harsh(memkv.New())}
+	defer store.Close()
+	m, err := memory.New(store, memory.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	must(t, m, memory.Create{Path: "/memories/f", FileText: "x"})
+	store.BeforeUpdate = func(string) error { return kv.ErrReadOnly }
+	views := []memory.BatchCommand{
+		{Command: memory.View{Path: "/memories/f"}}, {Command: memory.View{Path: "/memories"}},
+	}
+	result, err := m.Batch(t.Context(), namespace, views, "id")
+	if err != nil || len(result.Results) != 2 || result.Results[1].Revision != 1 {
+		t.Errorf("got %+v, %v", result, err)
+	}
+	views = append(views, memory.BatchCommand{Command: memory.View{Path: "/memories/missing"}})
+	result, err = m.Batch(t.Context(), namespace, views, "id")
+	if err != nil || result.FailedIndex != 2 || result.Failed.Reason != memory.ReasonViewPathNotFound {
+		t.Errorf("one that fails: %+v, %v", result, err)
 	}
 }
 

@@ -1500,7 +1500,7 @@ type ApplyRequest struct {
 	RequestId string `protobuf:"bytes,2,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	// See CreateRequest.session.
 	Session string `protobuf:"bytes,3,opt,name=session,proto3" json:"session,omitempty"`
-	// The commands, in order: at least 1 and at most 64.
+	// The commands, in order: at least 1 and at most 64, whose results have at most 16 MiB together.
 	Commands      []*ApplyCommand `protobuf:"bytes,4,rep,name=commands,proto3" json:"commands,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -58,7 +58,7 @@ type MemoryServiceClient interface {
 	// client in any language needs no more than this method.
 	Execute(ctx context.Context, in *ExecuteRequest, opts ...grpc.CallOption) (*ExecuteResponse, error)
 	// Apply runs up to 64 commands in one transaction: all of them, or none where one of them fails. Each sees what those
-	// before it did.
+	// before it did. Where all of them are views, the response is not recorded.
 	Apply(ctx context.Context, in *ApplyRequest, opts ...grpc.CallOption) (*ApplyResponse, error)
 }
 
@@ -176,7 +176,7 @@ type MemoryServiceServer interface {
 	// client in any language needs no more than this method.
 	Execute(context.Context, *ExecuteRequest) (*ExecuteResponse, error)
 	// Apply runs up to 64 commands in one transaction: all of them, or none where one of them fails. Each sees what those
-	// before it did.
+	// before it did. Where all of them are views, the response is not recorded.
 	Apply(context.Context, *ApplyRequest) (*ApplyResponse, error)
 	mustEmbedUnimplementedMemoryServiceServer()
 }

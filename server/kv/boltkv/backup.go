@@ -27,6 +27,9 @@ func (s *Store) Backup(ctx context.Context) (_ kv.Backup, err error) {
 	if s.options.ReadOnly { // It must not change a byte of the directory.
 		return nil, fmt.Errorf("make backup: %w", kv.ErrReadOnly)
 	}
+	if err := s.checkRoom(); err != nil {
+		return nil, err
+	}
 	file, err := os.CreateTemp(s.options.Dir, spoolPattern)
 	if err != nil {
 		return nil, spoolError(err)
@@ -44,6 +47,22 @@ func (s *Store) Backup(ctx context.Context) (_ kv.Backup, err error) {
 		return nil, spoolError(err)
 	}
 	return b, nil
+}
+
+// spoolHeadroom is how much room a backup leaves on the disk: filling it up would make writers fail.
+const spoolHeadroom = 16 << 20
+
+// checkRoom returns an error where the disk has no room for a copy of the store.
+func (s *Store) checkRoom() error {
+	size, err := usedBytes(s.db)
+	if err != nil {
+		return err
+	}
+	if free, ok := freeBytes(s.options.Dir); ok && free < uint64(size)+spoolHeadroom {
+		return fmt.Errorf("write backup to data directory: it takes %d bytes and leaves %d, but %d are free: %w",
+			size, spoolHeadroom, free, kv.ErrFull)
+	}
+	return nil
 }
 
 func spoolError(err error) error {
@@ -126,6 +145,9 @@ func (s *Store) openBackup(ctx context.Context) error {
 	}
 	// Nothing beyond the first pages is looked at before this.
 	if err := copyBackup(ctx, io.Discard, s.path); err != nil {
+		return s.closeUnless(err)
+	}
+	if err := s.checkTree(ctx); err != nil {
 		return s.closeUnless(err)
 	}
 	version, err := s.schema()

@@ -31,11 +31,15 @@ func removeLeftovers(dir string) error {
 		return err
 	}
 	for _, entry := range entries {
+		if !entry.Type().IsRegular() { // none of ours
+			continue
+		}
 		for _, pattern := range leftoverPatterns {
 			if ok, _ := filepath.Match(pattern, entry.Name()); !ok { // It fails only for a bad pattern.
 				continue
 			}
-			if err := os.Remove(filepath.Join(dir, entry.Name())); err != nil {
+			// A process that makes a store at this moment may remove its own.
+			if err := removeIfThere(filepath.Join(dir, entry.Name())); err != nil {
 				return err
 			}
 		}

@@ -33,8 +33,11 @@ func (s *Store) Health() error {
 	return nil
 }
 
-// probe returns whether the data directory has no room for a file.
+// probe returns an error where there is no room for some updates: neither free pages in the file, nor on the disk.
 func (s *Store) probe() error {
+	if s.db.Stats().FreePageN*pageSize >= probeBytes {
+		return nil
+	}
 	file, err := os.CreateTemp(s.options.Dir, probePattern)
 	if err != nil {
 		return err
@@ -46,7 +49,7 @@ func (s *Store) probe() error {
 // space is what the store knows of the room on the disk. The zero value is that there is some.
 type space struct {
 	mu       sync.Mutex
-	lacking  bool      // the last commit found none, and no probe found any since
+	lacking  bool      // a commit found none, and no probe found any since
 	probed   time.Time // when lacking was found out
 	refused  int       // commits since the last one that worked
 	logged   time.Time // when that was last logged
@@ -77,12 +80,12 @@ func (s *space) lacked(log *slog.Logger, now time.Time, cause error) {
 	}
 }
 
-// found notes that a commit found room.
+// found notes that a commit worked.
 func (s *space) found(log *slog.Logger) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.refused > 0 {
 		log.Info("commits work again, the disk has room", "failed", s.refused)
 	}
-	s.lacking, s.refused, s.unlogged = false, 0, 0
+	s.refused, s.unlogged = 0, 0 // A small commit can fit where a large one does not, so only a probe tells of room.
 }
