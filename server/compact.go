@@ -16,7 +16,7 @@ type CompactReport = boltkv.CompactReport
 // store is left as it is: its file is the only one there is.
 func Compact(ctx context.Context, dir string, logger *slog.Logger) (CompactReport, error) {
 	if _, err := Check(ctx, dir); err != nil {
-		return CompactReport{}, fmt.Errorf("check before compaction: %w", err)
+		return CompactReport{}, fmt.Errorf("compact store: %w", err)
 	}
 	return boltkv.Compact(ctx, boltkv.Options{Dir: dir, LockTimeout: lockTimeout, Logger: logger})
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -15,6 +16,8 @@ import (
 
 	"github.com/seed-7f2870e1/memoryd/client"
 	memoryv1 "github.com/seed-7f2870e1/memoryd/gen/memoryd/v1"
+	"github.com/seed-7f2870e1/memoryd/server/kv/boltkv"
+	"github.com/seed-7f2870e1/memoryd/server/memory"
 )
 
 // backedUp makes a data directory with one file of 5 bytes, and a backup of it from before a second file of 7.
@@ -144,5 +147,41 @@ func TestServe_ScheduledBackup(t *testing.T) {
 	got := memoryd(t, nil, "verify", filepath.Join(backups, entries[0].Name()))
 	if got.Status != 0 || !strings.HasSuffix(got.Stdout, " is a whole backup. Namespaces: 0. Files: 0. Bytes: 0.\n") {
 		t.Errorf("got %+v, want a whole backup", got)
+	}
+}
+
+// TestCompact_Damaged compacts a store that is damaged: the file that is there stays the only one.
+func TestCompact_Damaged(t *testing.T) {
+	data := filepath.Join(t.TempDir(), "data")
+	store, err := boltkv.Open(t.Context(), boltkv.Options{Dir: data})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := memory.New(store, memory.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	create := memory.Create{Path: "/memories/f", FileText: "the text of a file"}
+	if _, err := m.Do(t.Context(), "test", create, memory.Call{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(data, "memoryd.db")
+	damaged, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	damaged = bytes.ReplaceAll(damaged, []byte("the text of"), []byte("the test of"))
+	if err := os.WriteFile(path, damaged, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	got := memoryd(t, nil, "compact", "--data", data)
+	if got.Status != 1 || !strings.Contains(got.Stderr, "namespace test: /memories/f is damaged") {
+		t.Errorf("got %+v", got)
+	}
+	if after, err := os.ReadFile(path); err != nil || !bytes.Equal(after, damaged) {
+		t.Errorf("the file was changed, %v", err)
 	}
 }

@@ -311,7 +311,7 @@ func TestErrors(t *testing.T) {
 		},
 		{
 			name: "nothing to compact", args: []string{"compact", "--data=none"}, status: 1,
-			want: "compact store: stat none/memoryd.db: no such file or directory\n",
+			want: "compact store: open store: stat none/memoryd.db: no such file or directory\n",
 		},
 		{
 			name: "log level", args: []string{"--log-level=loud"}, status: 2,
