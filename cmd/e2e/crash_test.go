@@ -6,6 +6,9 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -194,4 +197,68 @@ func TestKill(t *testing.T) {
 	}
 	ws.await(50)
 	ws.finish(t)
+}
+
+// TestKillDuringBackup ends memoryd while backups are made and its clients go on. A backup that was completed can be
+// restored, one that was not leaves no file, and nothing is left in the data directory.
+func TestKillDuringBackup(t *testing.T) {
+	d := start(t)
+	ws := startWriters(t, d, 4)
+	dir := t.TempDir()
+	completed := 0
+	for round := range 5 {
+		ws.await(30)
+		backup := filepath.Join(dir, fmt.Sprint(round))
+		done := make(chan output, 1)
+		go func() {
+			// A rate at which none is completed before the kill, except in every other round.
+			args := []string{"backup", backup}
+			if round%2 == 1 {
+				args = append(args, "--rate", "1KB/s")
+			}
+			out, err := d.tryCtl(t.Context(), nil, args...)
+			if err != nil {
+				t.Error(err)
+			}
+			done <- out
+		}()
+		var out output
+		if round%2 == 0 {
+			for waiting := true; waiting; {
+				select {
+				case <-ws.reached:
+				case out = <-done:
+					waiting = false
+				}
+			}
+			d.kill(t)
+		} else {
+			ws.await(20)
+			d.kill(t)
+			out = <-done
+		}
+		d.serve(t)
+		if _, err := os.Stat(backup); (err == nil) != (out.status == 0) {
+			t.Errorf("round %d: status %d, and the file: %v", round, out.status, err)
+		}
+		if out.status == 0 {
+			completed++
+			if out, err := exec.Command(binary("memoryd"), "verify", backup).CombinedOutput(); err != nil {
+				t.Errorf("round %d: verify: %v %s", round, err, out)
+			}
+		}
+	}
+	ws.finish(t)
+	if completed != 3 {
+		t.Errorf("%d backups were completed, want 3", completed)
+	}
+	entries, err := os.ReadDir(d.data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		if e.Name() != "memoryd.db" && e.Name() != "LOCK" {
+			t.Errorf("left in the data directory: %s", e.Name())
+		}
+	}
 }
