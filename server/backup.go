@@ -16,6 +16,7 @@ import (
 
 	"github.com/seed-7f2870e1/memoryd/server/internal/ops"
 	"github.com/seed-7f2870e1/memoryd/server/kv"
+	"github.com/seed-7f2870e1/memoryd/server/kv/boltkv"
 )
 
 const (
@@ -113,13 +114,13 @@ func (b *backupSchedule) first(ctx context.Context) time.Duration {
 		b.logger.ErrorContext(ctx, "scheduled backups cannot be listed", "dir", b.dir, "error", err)
 		return 0
 	}
+	times = untilNow(times, b.now())
 	if len(times) == 0 {
 		return 0
 	}
 	newest := slices.MaxFunc(times, time.Time.Compare)
 	b.metrics.NewestBackup(newest)
-	// A newest one of the future is that of a clock that was wrong.
-	return min(max(0, newest.Add(b.every).Sub(b.now())), b.every)
+	return max(0, newest.Add(b.every).Sub(b.now()))
 }
 
 func (b *backupSchedule) path(at time.Time, suffix string) string {
@@ -162,6 +163,9 @@ func (b *backupSchedule) backUp(ctx context.Context, at time.Time) (path string,
 	if err != nil {
 		return "", CheckReport{}, err
 	}
+	if err := boltkv.CheckRoom(b.dir, backup.Size()); err != nil {
+		return "", CheckReport{}, errors.Join(err, backup.Close())
+	}
 	path, partial := b.path(at, backupSuffix), b.path(at, partialSuffix)
 	err = errors.Join(writeSynced(ctx, partial, backup), backup.Close())
 	if err == nil {
@@ -188,6 +192,11 @@ func (b *backupSchedule) removePartial() error {
 	return err
 }
 
+// untilNow leaves out times of the future.
+func untilNow(times []time.Time, now time.Time) []time.Time {
+	return slices.DeleteFunc(times, func(at time.Time) bool { return at.After(now) })
+}
+
 // prune removes the oldest backups beyond those that are kept. Backups of the future are those of a clock that was
 // wrong: they count for nothing, so that they push out no others, and are left to the operator.
 func (b *backupSchedule) prune(now time.Time) error {
@@ -195,7 +204,7 @@ func (b *backupSchedule) prune(now time.Time) error {
 	if err != nil {
 		return err
 	}
-	times = slices.DeleteFunc(times, func(at time.Time) bool { return at.After(now) })
+	times = untilNow(times, now)
 	slices.SortFunc(times, func(a, b time.Time) int { return b.Compare(a) })
 	for i := b.keep; i < len(times); i++ {
 		err = errors.Join(err, os.Remove(b.path(times[i], backupSuffix)))

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/seed-7f2870e1/memoryd/server/kv"
@@ -39,28 +40,43 @@ func checkAndClose(ctx context.Context, store *boltkv.Store) (report CheckReport
 	return checkNamespaces(ctx, store)
 }
 
-// checkNamespaces checks the tree of every namespace.
+// checkNamespaces checks the tree of every namespace, and names all that is wrong.
 func checkNamespaces(ctx context.Context, store kv.Store) (CheckReport, error) {
 	tree, err := memory.New(store, memory.Options{})
 	if err != nil {
 		return CheckReport{}, err
 	}
 	var report CheckReport
-	for after, more := "", true; more; more = after != "" {
-		const page = 1000
-		var namespaces []memory.Namespace
-		namespaces, after, err = tree.Namespaces(ctx, after, page)
+	var problems []error
+	const page = 1000
+	for after := ""; ; {
+		names, err := store.Scopes(ctx, after, page)
 		if err != nil {
 			return CheckReport{}, fmt.Errorf("read namespaces: %w", err)
 		}
-		for _, n := range namespaces {
-			if err := tree.Check(ctx, n.Name); err != nil {
-				return CheckReport{}, fmt.Errorf("namespace %s: %w", n.Name, err)
+		for _, name := range names {
+			if err := checkNamespace(ctx, tree, name, &report); err != nil {
+				problems = append(problems, fmt.Errorf("namespace %s: %w", name, err))
 			}
-			report.Namespaces++
-			report.Files += n.FileCount
-			report.Bytes += n.Size
 		}
+		if len(names) < page {
+			return report, errors.Join(problems...)
+		}
+		after = names[page-1]
 	}
-	return report, nil
+}
+
+// checkNamespace checks one namespace and counts what is in it.
+func checkNamespace(ctx context.Context, tree *memory.Memory, name string, report *CheckReport) error {
+	n, err := tree.Namespace(ctx, name)
+	if err != nil {
+		return err
+	}
+	if n.Revision == 0 { // It is being deleted.
+		return nil
+	}
+	report.Namespaces++
+	report.Files += n.FileCount
+	report.Bytes += n.Size
+	return tree.Check(ctx, name)
 }

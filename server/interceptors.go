@@ -21,8 +21,8 @@ type interceptor struct {
 
 // chain returns the layers around every call, outermost first. The order matters:
 //
-//   - arrival is around all, since it has waited for the request, and a stop waits for the end of a call.
-//   - recovery is the first that does more, so that a panic in any layer ends one call and not the process.
+//   - recovery is outermost, so that a panic in any layer ends one call and not the process.
+//   - arrival is around all else, since it has waited for the request, and a stop waits for the end of a call.
 //   - metrics and logging are outside all that can refuse a call, so that refusals are seen.
 //   - authentication is before limits, so that strangers use up nobody's share.
 //   - the timeout starts when a call is let in.

@@ -150,12 +150,12 @@ func New(ctx context.Context, cfg Config) (_ *Server, err error) {
 
 // register makes the gRPC server, with all that it serves.
 func (s *Server) register(store kv.Store, tree *memory.Memory) {
+	s.storeHealth = newStoreHealth(store, s.health, s.metrics, s.logger) // The chain tells it of damage.
 	opts := append(serverOptions(), grpc.InTapHandle(s.arrivals.begin))
 	s.grpc = grpc.NewServer(append(opts, chainOptions(s.chain())...)...)
 	backuper, _ := kv.As[kv.Backuper](store)
 	rpc.Register(s.grpc, rpc.Options{Memory: tree, Backuper: backuper, Recorder: s.metrics})
 	healthpb.RegisterHealthServer(s.grpc, s.health)
-	s.storeHealth = newStoreHealth(store, s.health, s.metrics, s.logger)
 	reflection.Register(s.grpc)
 	s.metrics.Initialize(s.grpc)
 }

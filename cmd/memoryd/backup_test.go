@@ -162,8 +162,10 @@ func TestCompact_Damaged(t *testing.T) {
 		t.Fatal(err)
 	}
 	create := memory.Create{Path: "/memories/f", FileText: "the text of a file"}
-	if _, err := m.Do(t.Context(), "test", create, memory.Call{}); err != nil {
-		t.Fatal(err)
+	for _, namespace := range []string{"a", "b"} {
+		if _, err := m.Do(t.Context(), namespace, create, memory.Call{}); err != nil {
+			t.Fatal(err)
+		}
 	}
 	if err := store.Close(); err != nil {
 		t.Fatal(err)
@@ -178,8 +180,10 @@ func TestCompact_Damaged(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := memoryd(t, nil, "compact", "--data", data)
-	if got.Status != 1 || !strings.Contains(got.Stderr, "namespace test: /memories/f is damaged") {
-		t.Errorf("got %+v", got)
+	for _, want := range []string{"namespace a: /memories/f is damaged", "namespace b: /memories/f is damaged"} {
+		if got.Status != 1 || !strings.Contains(got.Stderr, want) {
+			t.Errorf("got %+v, want %q", got, want)
+		}
 	}
 	if after, err := os.ReadFile(path); err != nil || !bytes.Equal(after, damaged) {
 		t.Errorf("the file was changed, %v", err)

@@ -43,7 +43,7 @@ type checker struct {
 
 func (c *checker) problem(p Path, text string) {
 	if len(c.problems) < maxProblems {
-		c.problems = append(c.problems, &DamagedError{p.String(), text})
+		c.problems = append(c.problems, &DamagedError{Path: p.String(), Text: text})
 	}
 }
 
@@ -79,7 +79,7 @@ func (c *checker) checkEntries() error {
 	}
 	for _, dir := range slices.Sorted(maps.Keys(c.totals)) {
 		if dir != Root {
-			c.problems = append(c.problems, &DamagedError{dir, "it has entries and no record"})
+			c.problems = append(c.problems, &DamagedError{Path: dir, Text: "it has entries and no record"})
 		}
 	}
 	return c.check(Path{}, root)

@@ -152,14 +152,23 @@ func (m *Memory) view(ctx context.Context, namespace string, fn func(*tree) erro
 	if err := ValidateNamespace(namespace); err != nil {
 		return err
 	}
-	return m.store.View(ctx, namespace, func(r kv.Reader) error {
+	return inNamespace(namespace, m.store.View(ctx, namespace, func(r kv.Reader) error {
 		t := &tree{reader: r}
 		if _, err := t.read(paths); err != nil {
 			return err
 		}
 		t.settings = t.header.settings.or(m.defaults)
 		return fn(t)
-	})
+	}))
+}
+
+// inNamespace completes the error of a transaction.
+func inNamespace(namespace string, err error) error {
+	var damaged *DamagedError
+	if errors.As(err, &damaged) {
+		damaged.Namespace = namespace
+	}
+	return err
 }
 
 // errDeleting means that a namespace has to be deleted to its end before it can be changed.
@@ -178,7 +187,7 @@ func (m *Memory) update(ctx context.Context, namespace string, rq request, steps
 			return m.run(tx, now.UnixNano(), rq, steps, results)
 		})
 		if !errors.Is(err, errDeleting) {
-			return results, err
+			return results, inNamespace(namespace, err)
 		}
 		if err := m.purge(ctx, namespace); err != nil {
 			return results, err

@@ -124,7 +124,14 @@ func (m *Memory) UpdateSettings(ctx context.Context, name string, change Setting
 // one transaction, the rest goes in several, and what a crash left is removed by the next change. ErrNoNamespace where
 // it holds nothing.
 func (m *Memory) DeleteNamespace(ctx context.Context, name string) error {
-	if _, err := m.update(ctx, name, request{}, step{cmd: deleteNamespace{}}); err != nil {
+	_, err := m.update(ctx, name, request{}, step{cmd: deleteNamespace{}})
+	if errors.Is(err, kv.ErrCorrupt) { // What is to be deleted need not be read.
+		err = m.store.Update(ctx, name, func(tx kv.Tx) error {
+			h := header{deleting: true}
+			return tx.Put(namespaceKey, h.encode())
+		})
+	}
+	if err != nil {
 		return err
 	}
 	return m.purge(ctx, name)

@@ -173,3 +173,28 @@ func TestDeleteNamespace(t *testing.T) {
 		t.Errorf("left: %v, %v", scopes, err)
 	}
 }
+
+// TestDeleteNamespace_Damaged deletes a namespace whose record is damaged, which the listing names until then.
+func TestDeleteNamespace_Damaged(t *testing.T) {
+	store := memkv.New()
+	defer store.Close()
+	m, err := memory.New(store, memory.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	must(t, m, memory.Create{Path: "/memories/f", FileText: "x"})
+	if err := store.Update(t.Context(), namespace, func(tx kv.Tx) error { return tx.Put([]byte("n"), nil) }); err != nil {
+		t.Fatal(err)
+	}
+	var damaged *memory.DamagedError
+	_, _, err = m.Namespaces(t.Context(), "", 10)
+	if !errors.As(err, &damaged) || damaged.Namespace != namespace || damaged.Path != memory.Root {
+		t.Errorf("list: %v", err)
+	}
+	if err := m.DeleteNamespace(t.Context(), namespace); err != nil {
+		t.Fatal(err)
+	}
+	if scopes, err := store.Scopes(t.Context(), "", 10); err != nil || len(scopes) > 0 {
+		t.Errorf("left: %v, %v", scopes, err)
+	}
+}

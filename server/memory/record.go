@@ -140,6 +140,8 @@ func unseal(key, sealed []byte) ([]byte, error) {
 
 // DamagedError is an error that wraps kv.ErrCorrupt and names the path of what is damaged.
 type DamagedError struct {
+	// Namespace is where it is.
+	Namespace string
 	// Path is that of a file or directory, /memories where it is about the namespace itself.
 	Path string
 	// Text says what is wrong.
@@ -158,7 +160,7 @@ func damaged(key []byte, text string) *DamagedError {
 	if len(key) > 3 && key[0] == entryPrefix {
 		path = keyPath(key).String()
 	}
-	return &DamagedError{path, text}
+	return &DamagedError{Path: path, Text: text}
 }
 
 func (h *header) encode() []byte {

@@ -181,7 +181,7 @@ func (t *tree) readFile(p Path, n *node) ([]byte, error) {
 		return nil
 	})
 	if err == nil && sha256.Sum256(data) != n.sha256 {
-		err = &DamagedError{p.String(), "contents differ from their checksum"}
+		err = &DamagedError{Path: p.String(), Text: "contents differ from their checksum"}
 	}
 	if err != nil {
 		return nil, err

@@ -27,6 +27,8 @@ const (
 	MetadataField = "field"
 	// MetadataPath names the file or directory whose data are damaged.
 	MetadataPath = "path"
+	// MetadataNamespace names its namespace.
+	MetadataNamespace = "namespace"
 )
 
 // retryAfter is what an overloaded service asks callers to wait.
@@ -99,7 +101,9 @@ func statusError(err error, early bool) error {
 			var damaged *memory.DamagedError
 			if errors.As(err, &damaged) {
 				metadata[MetadataPath] = damaged.Path
-				o.text = "stored data of " + strconv.QuoteToASCII(damaged.Path) + " are damaged"
+				metadata[MetadataNamespace] = damaged.Namespace
+				o.text = "stored data of " + strconv.QuoteToASCII(damaged.Path) + " in namespace " + damaged.Namespace +
+					" are damaged"
 			}
 			o.unchanged = o.unchanged && (early || o.code == codes.NotFound)
 			return o.because(err, metadata)

@@ -79,8 +79,8 @@ func TestStatusError(t *testing.T) {
 		{"read-only", kv.ErrReadOnly, told{codes.FailedPrecondition, "STORE_READ_ONLY", unchanged, 0}},
 		{"corrupt", fmt.Errorf("%w: page 7", kv.ErrCorrupt), told{codes.DataLoss, "STORE_CORRUPT", unchanged, 0}},
 		{
-			"damaged", fmt.Errorf("view: %w", &memory.DamagedError{Path: "/memories/é", Text: "x"}),
-			told{codes.DataLoss, "STORE_CORRUPT", map[string]string{"nothing_changed": "true", "path": "/memories/é"}, 0},
+			"damaged", fmt.Errorf("view: %w", &memory.DamagedError{Namespace: "n", Path: "/memories/é", Text: "x"}),
+			told{codes.DataLoss, "STORE_CORRUPT", map[string]string{"nothing_changed": "true", "path": "/memories/é", "namespace": "n"}, 0},
 		},
 		{"too large", kv.ErrTooLarge, told{codes.Internal, "INTERNAL", unchanged, 0}},
 		{"no namespace", memory.ErrNoNamespace, told{codes.NotFound, "NAMESPACE_NOT_FOUND", unchanged, 0}},

@@ -27,7 +27,18 @@ func (s *Store) Backup(ctx context.Context) (_ kv.Backup, err error) {
 	if s.options.ReadOnly { // It must not change a byte of the directory.
 		return nil, fmt.Errorf("make backup: %w", kv.ErrReadOnly)
 	}
-	if err := s.checkRoom(); err != nil {
+	// One after the other, so that each sees the room that is left by those before.
+	select {
+	case s.spooling <- struct{}{}:
+		defer func() { <-s.spooling }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	size, err := usedBytes(s.db)
+	if err != nil {
+		return nil, err
+	}
+	if err := CheckRoom(s.options.Dir, size); err != nil {
 		return nil, err
 	}
 	file, err := os.CreateTemp(s.options.Dir, spoolPattern)
@@ -49,18 +60,15 @@ func (s *Store) Backup(ctx context.Context) (_ kv.Backup, err error) {
 	return b, nil
 }
 
-// spoolHeadroom is how much room a backup leaves on the disk: filling it up would make writers fail.
-const spoolHeadroom = 16 << 20
+// backupHeadroom is how much room a backup leaves on the disk: filling it up would make writers fail.
+const backupHeadroom = 16 << 20
 
-// checkRoom returns an error where the disk has no room for a copy of the store.
-func (s *Store) checkRoom() error {
-	size, err := usedBytes(s.db)
-	if err != nil {
-		return err
-	}
-	if free, ok := freeBytes(s.options.Dir); ok && free < uint64(size)+spoolHeadroom {
-		return fmt.Errorf("write backup to data directory: it takes %d bytes and leaves %d, but %d are free: %w",
-			size, spoolHeadroom, free, kv.ErrFull)
+// CheckRoom returns an error that wraps kv.ErrFull where a directory has no room for a backup of a size in bytes, with
+// something left for others.
+func CheckRoom(dir string, size int64) error {
+	if free, ok := freeBytes(dir); ok && free < uint64(size)+backupHeadroom {
+		return fmt.Errorf("write backup: it takes %d bytes and leaves %d, but %d are free: %w",
+			size, backupHeadroom, free, kv.ErrFull)
 	}
 	return nil
 }

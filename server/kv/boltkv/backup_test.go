@@ -308,3 +308,15 @@ func TestBackup_Full(t *testing.T) {
 	wantNoLeftovers(t, dir)
 	checkClosed(t, dir)
 }
+
+func TestCheckRoom(t *testing.T) {
+	if err := CheckRoom(t.TempDir(), 1); err != nil {
+		t.Errorf("a byte: got error %v", err)
+	}
+	if _, ok := freeBytes(t.TempDir()); !ok {
+		t.Skip("this file system does not say how much room it has")
+	}
+	if err := CheckRoom(t.TempDir(), 1<<60); !errors.Is(err, kv.ErrFull) {
+		t.Errorf("more than any disk has: got error %v, want %v", err, kv.ErrFull)
+	}
+}

@@ -90,13 +90,14 @@ type Options struct {
 
 // Store is a kv.Store in a bbolt file.
 type Store struct {
-	options Options
-	path    string // of the database
-	db      *bolt.DB
-	file    *os.File // that db has open
-	log     *slog.Logger
-	now     func() time.Time
-	closing atomic.Bool
+	options  Options
+	path     string // of the database
+	db       *bolt.DB
+	file     *os.File // that db has open
+	log      *slog.Logger
+	now      func() time.Time
+	closing  atomic.Bool
+	spooling chan struct{} // holds a value while a backup is copied
 
 	space    space
 	paths    paths // of the committer's transaction
@@ -157,6 +158,7 @@ func newStore(o Options, path string) *Store {
 	}
 	s := &Store{
 		options: o, path: path, log: o.Logger, now: time.Now, stopped: make(chan struct{}), commitTx: (*bolt.Tx).Commit,
+		spooling: make(chan struct{}, 1),
 	}
 	s.queue.init()
 	s.readOnly.Store(o.ReadOnly)
