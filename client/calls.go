@@ -55,13 +55,14 @@ func (c *Client) Execute(ctx context.Context, req *memoryv1.ExecuteRequest) (*me
 // Apply runs up to 64 commands in one transaction: all of them, or none where one of them fails. A batch that no
 // message carries has a result that names that limit, as those have that the service refuses.
 func (c *Client) Apply(ctx context.Context, req *memoryv1.ApplyRequest) (*memoryv1.ApplyResponse, error) {
-	if proto.Size(prepare(c, req)) > maxRequestBytes {
+	req = prepare(c, req)
+	if proto.Size(req) > maxRequestBytes {
 		refused := errorResult(memoryv1.Reason_REASON_BATCH_TOO_LARGE, textBatchTooLarge)
 		return &memoryv1.ApplyResponse{Result: &memoryv1.ToolResult{
 			IsError: refused.IsError, Reason: refused.Reason, Content: refused.Content,
 		}}, nil
 	}
-	return call(ctx, c, c.memory.Apply, req)
+	return repeat(ctx, c.newAttempts(req), c.memory.Apply, req)
 }
 
 // List lists every entry below a directory, page by page.
