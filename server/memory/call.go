@@ -155,7 +155,7 @@ func (m *Memory) Batch(ctx context.Context, namespace string, commands []BatchCo
 // runBatch runs the steps of a batch. One that only views is no transaction, and is not recorded.
 func (m *Memory) runBatch(ctx context.Context, namespace, requestID string, steps []step) ([]Result, error) {
 	if slices.ContainsFunc(steps, func(s step) bool { return s.cmd.Writes() }) {
-		return m.update(ctx, namespace, request{requestID, fingerprint(steps...)}, steps...)
+		return m.update(ctx, namespace, newRequest(requestID, steps...), steps...)
 	}
 	var paths []Path
 	for _, s := range steps {

@@ -136,7 +136,7 @@ func (m *Memory) Do(ctx context.Context, namespace string, cmd Command, call Cal
 		return m.result(namespace, Result{}, f)
 	}
 	if cmd.Writes() {
-		results, err := m.update(ctx, namespace, request{call.RequestID, fingerprint(s)}, s)
+		results, err := m.update(ctx, namespace, newRequest(call.RequestID, s), s)
 		return m.result(namespace, results[0], err)
 	}
 	var result Result
@@ -200,14 +200,18 @@ func (m *Memory) run(tx kv.Tx, now int64, rq request, steps []step, results []Re
 	size := 0
 	for i, s := range steps {
 		t := &tree{reader: tx, tx: tx, now: now}
-		values, err := t.read(s.paths, rq.key())
+		var more [][]byte
+		if i == 0 && rq.recorded {
+			more = append(more, rq.key())
+		}
+		values, err := t.read(s.paths, more...)
 		if err != nil {
 			return err
 		}
 		if t.header.deleting {
 			return errDeleting
 		}
-		if i == 0 {
+		if len(values) > 0 {
 			replayed, err := m.replay(tx, now, rq, values[0], results)
 			if replayed || err != nil {
 				return err

@@ -114,7 +114,7 @@ func (m *Memory) UpdateSettings(ctx context.Context, name string, change Setting
 		return Namespace{}, err
 	}
 	s := step{cmd: change}
-	if _, err := m.update(ctx, name, request{requestID, fingerprint(s)}, s); err != nil {
+	if _, err := m.update(ctx, name, newRequest(requestID, s), s); err != nil {
 		return Namespace{}, err
 	}
 	return m.Namespace(ctx, name)

@@ -24,13 +24,22 @@ const (
 
 // request is a request that may be repeated. The zero value is one that may not.
 type request struct {
-	id          string
+	recorded    bool
+	hash        [sha256.Size]byte // of its id
 	fingerprint [sha256.Size]byte // of what is asked for
+}
+
+// newRequest returns the request of an id; "" is one that may not be repeated.
+func newRequest(id string, steps ...step) request {
+	if id == "" {
+		return request{}
+	}
+	return request{recorded: true, hash: sha256.Sum256([]byte(id)), fingerprint: fingerprint(steps)}
 }
 
 // fingerprint tells what is asked for from anything else. It is about commands as they were parsed, so an input that
 // was put right and one that was right are the same.
-func fingerprint(steps ...step) [sha256.Size]byte {
+func fingerprint(steps []step) [sha256.Size]byte {
 	h := sha256.New()
 	write := func(s string) {
 		_, _ = h.Write(binary.AppendUvarint(nil, uint64(len(s)))) // never fails
@@ -45,10 +54,8 @@ func fingerprint(steps ...step) [sha256.Size]byte {
 	return [sha256.Size]byte(h.Sum(nil))
 }
 
-func (rq request) hash() [sha256.Size]byte { return sha256.Sum256([]byte(rq.id)) }
-
 // key is the key of the first part of the recorded response.
-func (rq request) key() []byte { return recordKey(rq.hash(), 0) }
+func (rq request) key() []byte { return recordKey(rq.hash, 0) }
 
 func recordKey(hash [sha256.Size]byte, part int) []byte {
 	return binary.BigEndian.AppendUint16(recordKeyPrefix(hash), uint16(part))
@@ -67,11 +74,11 @@ func sweepKey(recorded int64, hash [sha256.Size]byte) []byte {
 // replay fills in the results that were recorded for a request, if there are any. first is the first part of the
 // record, nil where there is none.
 func (m *Memory) replay(tx kv.Tx, now int64, rq request, first []byte, results []Result) (replayed bool, err error) {
-	if rq.id == "" || first == nil {
+	if first == nil {
 		return false, nil
 	}
 	var whole []byte
-	err = tx.Scan(kv.ScanOptions{Prefix: recordKeyPrefix(rq.hash())}, func(_, part []byte) error {
+	err = tx.Scan(kv.ScanOptions{Prefix: recordKeyPrefix(rq.hash)}, func(_, part []byte) error {
 		whole = append(whole, part...)
 		return nil
 	})
@@ -89,7 +96,7 @@ func (m *Memory) replay(tx kv.Tx, now int64, rq request, first []byte, results [
 	case d.err != nil:
 		return false, d.finish(rq.key())
 	case m.expired(recorded, now):
-		return false, forget(tx, recorded, rq.hash())
+		return false, forget(tx, recorded, rq.hash)
 	case !same:
 		return false, ErrRequestIDReused
 	}
@@ -101,7 +108,7 @@ func (m *Memory) replay(tx kv.Tx, now int64, rq request, first []byte, results [
 
 // record records the results of a request, and removes some that are old.
 func (m *Memory) record(tx kv.Tx, now int64, rq request, results []Result) error {
-	if rq.id == "" {
+	if !rq.recorded {
 		return nil
 	}
 	whole := []byte{recordVersion}
@@ -113,12 +120,12 @@ func (m *Memory) record(tx kv.Tx, now int64, rq request, results []Result) error
 	whole = seal(rq.key(), whole)
 	for part := 0; len(whole) > 0; part++ {
 		n := min(len(whole), recordPartBytes)
-		if err := tx.Put(recordKey(rq.hash(), part), whole[:n]); err != nil {
+		if err := tx.Put(recordKey(rq.hash, part), whole[:n]); err != nil {
 			return err
 		}
 		whole = whole[n:]
 	}
-	if err := tx.Put(sweepKey(now, rq.hash()), nil); err != nil {
+	if err := tx.Put(sweepKey(now, rq.hash), nil); err != nil {
 		return err
 	}
 	return m.sweep(tx, now)
