@@ -1,0 +1,52 @@
+// Package claudetest is a Claude API for tests. It needs no network and no key: it is a Messages API on a loopback
+// port, with a script, or a function, in the place of the model.
+//
+//	func TestAgent(t *testing.T) {
+//		api := claudetest.New(t, claudetest.Script(
+//			claudetest.Use(claudetest.Call("memory", map[string]any{"command": "view", "path": "/memories"})),
+//			claudetest.Say("I remember nothing yet."),
+//		))
+//		client := api.Client() // or anthropic.NewClient(append(api.ClientOptions(), ...)...)
+//		// run the agent under test with the client, then look at api.Requests()
+//	}
+//
+// Everything around the model is played as the API does it: messages, streams, token counts, context editing,
+// compaction, message threads, errors. Any client can be pointed at API.URL; POST /v1/messages and POST
+// /v1/messages/count_tokens are there. There is no clock and no randomness: the same requests get the same answers, and
+// ids are counted.
+//
+// # Validity
+//
+// A request that the API would not take is answered with a 400 that names the place and the rule, such as
+// "messages.1: `tool_use` ids were found without `tool_result` blocks immediately after: toolu_1". Checked are: what is
+// required, and the types of what the API reads; roles; content that is empty; that every tool call has its result in
+// the next message and every result its call in the one before, the results first; that ids of calls and names of tools
+// are unique, and calls name tools; the name of the memory tool; the number of cache breakpoints; the beta headers of
+// context management, compaction, message threads and changes of tools; what may not be combined; the headers
+// x-api-key or authorization, and anthropic-version; the size. Members that the package does not know are ignored.
+//
+// # Where it differs from the API
+//
+// What the API does is taken from its documentation and the SDK. Where they do not say, the plainest was chosen:
+//
+//   - Tokens are estimated: see EstimateTokens and WithTokenCounter. What counts are the texts of the system prompt and
+//     the messages, the names and inputs of tool calls, tool definitions and unknown blocks as JSON, and a fixed number
+//     for an image. The system prompt of the tools, which the API adds, counts nothing. Nothing is ever cached.
+//   - Error texts are in the manner of the API's, not the same to the letter.
+//   - Nothing limits the model: max_tokens, stop_sequences, tool_choice and the schemas of tools are not held against
+//     what it says. Server tools, MCP servers and documents are not played: their blocks are carried along.
+//   - A trigger of clear_tool_uses_20250919 must be exceeded, that of compact_20260112 reached. What counts is the size
+//     of the prompt before the edit. The edit is worked out anew for every request.
+//   - Tools in exclude_tools count for a trigger of tool uses, but not as one of the uses that are kept. Results in the
+//     last message are cleared too if they are more than are kept. ClearedText stands in the place of a cleared result,
+//     and {} in that of a cleared input.
+//   - clear_thinking_20251015 takes every assistant message for a turn. Without it all thinking is kept.
+//   - The warning before clearing, WarningText, is a block at the end of the last user message. It is there in every
+//     request whose prompt, before edits, has reached WithWarnAt of the trigger.
+//   - A summary stands for the whole conversation before it, the last message included. Its signature tells no more
+//     than that it was not changed; encrypted_content is null.
+//   - A thread is kept until API.ForgetThreads or Close. Which requests threads do not support is not documented in
+//     full, so all are taken, unless WithoutThreads or ThreadUnsupported says otherwise.
+//   - Which turns were paused is known by their tool calls: only those may go back without results.
+//   - Of the changes to tools in the middle of a conversation, additions by definition and removals by name are played.
+package claudetest

@@ -1,0 +1,238 @@
+package claudetest
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+)
+
+// A message is an answer of the model, ready to be sent.
+type message struct {
+	id           string
+	model        string
+	content      []Block
+	stopReason   string
+	stopSequence *string
+	usage        usage
+	applied      []AppliedEdit // nil where the request had no context_management
+}
+
+// usage is the usage of a message. The API caches nothing.
+type usage struct {
+	tokens
+	ServiceTier string      `json:"service_tier"`
+	Iterations  []iteration `json:"iterations,omitempty"` // where the conversation was summarized
+}
+
+// iteration is the usage of one sampling of the model.
+type iteration struct {
+	Type  string `json:"type"` // "compaction" or "message"
+	Model string `json:"model,omitempty"`
+	tokens
+}
+
+type tokens struct {
+	InputTokens              int           `json:"input_tokens"`
+	OutputTokens             int           `json:"output_tokens"`
+	CacheCreationInputTokens int           `json:"cache_creation_input_tokens"`
+	CacheReadInputTokens     int           `json:"cache_read_input_tokens"`
+	CacheCreation            cacheCreation `json:"cache_creation"`
+}
+
+type cacheCreation struct {
+	Ephemeral1h int `json:"ephemeral_1h_input_tokens"`
+	Ephemeral5m int `json:"ephemeral_5m_input_tokens"`
+}
+
+// finish makes the message of a turn. An error is a mistake of the test.
+func (a *API) finish(p *prompt, t Turn) (*message, error) {
+	if len(t.Content) == 0 && t.StopReason == "" {
+		return nil, errors.New("the model returned a turn that is empty")
+	}
+	for _, b := range t.Content {
+		switch {
+		case b.Type == typeToolUse && b.Raw == nil && !offers(p.tools, b.Name):
+			return nil, fmt.Errorf("the model calls the tool %q, which the request does not offer", b.Name)
+		case b.Type == typeToolUse && b.Raw == nil && !p.call.stream && !json.Valid(b.Input):
+			return nil, fmt.Errorf("the model calls the tool %q with an input that is not valid JSON, which only a stream "+
+				"can carry", b.Name)
+		case b.isSummary():
+			return nil, errors.New("the model returned a summary, which the request does not ask for")
+		}
+	}
+
+	m := a.newMessage(p)
+	m.content = a.giveIDs(t.Content)
+	m.stopReason = t.StopReason
+	if m.stopReason == "" {
+		m.stopReason = StopEndTurn
+		if slices.ContainsFunc(m.content, func(b Block) bool { return b.Type == typeToolUse }) {
+			m.stopReason = StopToolUse
+		}
+	}
+	if t.StopSequence != "" {
+		m.stopSequence = &t.StopSequence
+	}
+	if m.stopReason == StopPauseTurn {
+		a.pause(m.content)
+	}
+	m.usage.tokens = tokens{InputTokens: p.input, OutputTokens: a.options.count.output(m.content)}
+	return m, nil
+}
+
+// newMessage returns a message without content.
+func (a *API) newMessage(p *prompt) *message {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.messages++
+	return &message{
+		id:      fmt.Sprintf("msg_%s%d", a.options.idPrefix, a.messages),
+		model:   p.call.model,
+		usage:   usage{ServiceTier: "standard"},
+		applied: p.applied,
+	}
+}
+
+// giveIDs gives ids to the tool calls that have none.
+func (a *API) giveIDs(blocks []Block) []Block {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	blocks = slices.Clone(blocks)
+	for i, b := range blocks {
+		if b.Type == typeToolUse && b.Raw == nil && b.ID == "" {
+			a.toolUses++
+			blocks[i].ID = fmt.Sprintf("toolu_%s%d", a.options.idPrefix, a.toolUses)
+		}
+	}
+	return blocks
+}
+
+// pause remembers the tool calls of a turn that the model paused. They need no result: the turn is sent back as it is.
+func (a *API) pause(blocks []Block) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, b := range blocks {
+		if b.Type == typeToolUse {
+			a.paused[b.ID] = true
+		}
+	}
+}
+
+func (a *API) isPaused(id string) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.paused[id]
+}
+
+// sentBack returns the message as a client sends it back.
+func (m *message) sentBack() Message {
+	back := Message{Role: roleAssistant}
+	r := &reader{} // whatever is wrong with a block, the model said it
+	for _, b := range m.content {
+		back.Content = append(back.Content, r.block("", appendBlock(nil, b)))
+	}
+	return back
+}
+
+// json returns the message as the body of an answer.
+func (m *message) json() []byte {
+	b := m.appendHead(nil)
+	for i, block := range m.content {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = appendBlock(b, block)
+	}
+	b = append(b, "],"...)
+	b = m.appendStop(b)
+	b = append(b, `,"usage":`...)
+	b = appendJSON(b, m.usage)
+	b = m.appendContextManagement(b)
+	return append(b, '}')
+}
+
+// start returns the message as a stream starts with it: without content, stop reason and most of its output tokens.
+func (m *message) start() []byte {
+	start := *m
+	start.usage.OutputTokens = min(m.usage.OutputTokens, 1)
+	start.usage.Iterations = nil
+	b := start.appendHead(nil)
+	b = append(b, `],"stop_reason":null,"stop_sequence":null,"stop_details":null,"container":null,"usage":`...)
+	b = appendJSON(b, start.usage)
+	return append(b, '}')
+}
+
+// appendHead appends the message up to its content.
+func (m *message) appendHead(b []byte) []byte {
+	b = append(b, `{"id":`...)
+	b = appendJSON(b, m.id)
+	b = append(b, `,"type":"message","role":"assistant","model":`...)
+	b = appendJSON(b, m.model)
+	return append(b, `,"content":[`...)
+}
+
+// appendStop appends why the model stopped, and its container, as members of an object.
+func (m *message) appendStop(b []byte) []byte {
+	b = append(b, `"stop_reason":`...)
+	b = appendJSON(b, m.stopReason)
+	b = append(b, `,"stop_sequence":`...)
+	b = appendJSON(b, m.stopSequence)
+	return append(b, `,"stop_details":null,"container":null`...)
+}
+
+// appendContextManagement appends the context edits, as a further member of an object.
+func (m *message) appendContextManagement(b []byte) []byte {
+	if m.applied == nil {
+		return b
+	}
+	edits := []map[string]any{}
+	for _, e := range m.applied {
+		edits = append(edits, e.wire())
+	}
+	b = append(b, `,"context_management":`...)
+	return appendJSON(b, map[string]any{"applied_edits": edits})
+}
+
+// appendBlock appends a block of the model's. An input goes out byte for byte.
+func appendBlock(b []byte, block Block) []byte {
+	switch {
+	case block.Raw != nil:
+		return append(b, block.Raw...)
+	case block.Type == typeToolUse:
+		b = append(b, `{"type":"tool_use","id":`...)
+		b = appendJSON(b, block.ID)
+		b = append(b, `,"name":`...)
+		b = appendJSON(b, block.Name)
+		b = append(b, `,"input":`...)
+		b = append(b, block.Input...)
+		return append(b, '}')
+	case block.Type == typeThinking:
+		return appendJSON(b, struct {
+			Type      string `json:"type"`
+			Thinking  string `json:"thinking"`
+			Signature string `json:"signature"`
+		}{block.Type, block.Text, block.Signature})
+	case block.Type == typeCompaction:
+		return appendJSON(b, struct {
+			Type             string            `json:"type"`
+			Content          *string           `json:"content"`
+			EncryptedContent *string           `json:"encrypted_content"`
+			Signature        *string           `json:"signature"`
+			ToolChanges      []json.RawMessage `json:"tool_changes"`
+		}{block.Type, orNull(block.Text), nil, orNull(block.Signature), block.toolChanges})
+	default:
+		return appendJSON(b, struct {
+			Type string `json:"type"`
+			Text string `json:"text"`
+		}{block.Type, block.Text})
+	}
+}
+
+// orNull is what is null in JSON if it is empty.
+func orNull(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
+}
