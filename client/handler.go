@@ -32,7 +32,8 @@ type Handler struct {
 // HandlerOption is an option of Client.Handler.
 type HandlerOption func(*Handler)
 
-// WithSession names the agent run, for the record and for the request ids of HandleToolUse: at most 128 bytes.
+// WithSession names the agent run, for the record and for the request ids of tool calls (see HandleCall): at most 128
+// bytes.
 func WithSession(session string) HandlerOption {
 	return func(h *Handler) { h.session = validUTF8(session) }
 }
@@ -72,16 +73,27 @@ func (h *Handler) Handle(ctx context.Context, input json.RawMessage) Result {
 // The name of the block does not matter, so that the tool can have any. The only error is that of something that is
 // not a tool_use block with an id.
 //
-// The request id is made of the session and the id of the block, so that a block that is handled again, even by
-// another process, is the same request: "session/id", or "id" without a session. Where that would be longer than 128
-// bytes, or the id has a "/", it is the SHA-256 of both. So without a session the ids must be unique in the namespace,
-// as those of the Messages API are.
+// A block that is handled again, even by another process, is the same request; see HandleCall.
 func (h *Handler) HandleToolUse(ctx context.Context, block json.RawMessage) (json.RawMessage, error) {
 	id, input, err := parseToolUse(block)
 	if err != nil {
 		return nil, fmt.Errorf("read tool_use block: %w", err)
 	}
-	return MarshalToolResult(id, h.execute(ctx, input, requestID(h.session, id))), nil
+	return MarshalToolResult(id, h.HandleCall(ctx, id, input)), nil
+}
+
+// HandleCall executes a tool call, given the id and the input of its tool_use block, for programs that have the block
+// parsed. An empty id is that of no block, and is handled as by Handle.
+//
+// The request id is made of the session and the id of the block, so that a call that is handled again, even by another
+// process, is the same request: "session/id", or "id" without a session. Where that would be longer than 128 bytes, or
+// the id has a "/", it is the SHA-256 of both. So without a session the ids must be unique in the namespace, as those
+// of the Messages API are.
+func (h *Handler) HandleCall(ctx context.Context, toolUseID string, input json.RawMessage) Result {
+	if toolUseID == "" {
+		return h.Handle(ctx, input)
+	}
+	return h.execute(ctx, input, requestID(h.session, toolUseID))
 }
 
 // execute never panics: a panic, which an interceptor of the user's may cause, counts as a failure of the service.
@@ -147,7 +159,7 @@ func parseToolUse(block []byte) (id string, input json.RawMessage, err error) {
 	return id, m["input"], nil
 }
 
-// requestID names the request of a tool_use block; see HandleToolUse. Different pairs have different names: the id is
+// requestID names the request of a tool_use block; see HandleCall. Different pairs have different names: the id is
 // what follows the last "/".
 func requestID(session, toolUseID string) string {
 	id := toolUseID

@@ -469,6 +469,32 @@ func TestHandleToolUse(t *testing.T) {
 	}
 }
 
+func TestHandleCall(t *testing.T) {
+	var got *memoryv1.ExecuteRequest
+	c, _ := start(t, &fake{
+		execute: func(_ context.Context, req *memoryv1.ExecuteRequest) (*memoryv1.ExecuteResponse, error) {
+			got = req
+			return textResponse("done"), nil
+		},
+	})
+	c.newID = func() string { return "random" }
+	long := strings.Repeat("x", 300)
+	for _, tt := range []struct{ session, id, requestID string }{
+		{"run-7", "toolu_1", "run-7/toolu_1"},
+		{"", "toolu_1", "toolu_1"},
+		{"run-7", long, requestID("run-7", long)},
+		{"run-7", "", "random"},
+		{"", "", "random"},
+	} {
+		h := c.Handler("n", WithSession(tt.session))
+		checkResult(t, h.HandleCall(t.Context(), tt.id, json.RawMessage(` {"a":1.0}`)), Result{Content: textContent("done")})
+		if got.GetRequestId() != tt.requestID || got.GetInput() != ` {"a":1.0}` || got.GetSession() != tt.session {
+			t.Errorf("session %q, id %q: request id %q, input %q, session %q; want the request id %q",
+				tt.session, tt.id, got.GetRequestId(), got.GetInput(), got.GetSession(), tt.requestID)
+		}
+	}
+}
+
 func TestHandleToolUse_NotAToolUseBlock(t *testing.T) {
 	h := dead(t).Handler("") // nothing here reaches the service
 	for _, tt := range []struct{ block, want string }{
