@@ -1,0 +1,100 @@
+package agentkit
+
+import (
+	"text/template"
+	"time"
+
+	"github.com/seed-7f2870e1/memoryd/client"
+)
+
+// The memory files of a project.
+const (
+	// ProgressPath is the progress log: what was done, and what comes next. The newest entry is at the top, so that it
+	// is what remains where the file is shown in part.
+	ProgressPath = "/memories/progress.md"
+	// FeaturesPath is the checklist of features, which is the scope of the project.
+	FeaturesPath = "/memories/features.md"
+	// StartupPath says how the work is started: a reference to the start-up script.
+	StartupPath = "/memories/startup.md"
+	// RecordsDir is where the package keeps what it needs to know. Listings do not show it.
+	RecordsDir = "/memories/.agentkit"
+)
+
+const root = "/memories"
+
+const (
+	// DefaultBudget is the most tokens that Session.Context has; see WithBudget.
+	DefaultBudget = 8_000
+	// DefaultCloseTimeout is how long Session.Close may take; see WithCloseTimeout.
+	DefaultCloseTimeout = 15 * time.Second
+)
+
+// Project is a piece of work that goes over many sessions and has a namespace of its own. It is made by New, and is
+// safe for concurrent use.
+type Project struct {
+	client       *client.Client
+	namespace    string
+	files        []file // what Initialize lays down
+	pinned       []string
+	budget       int
+	countTokens  func(string) int
+	closeTimeout time.Duration
+}
+
+// Option is an option of New.
+type Option func(*Project)
+
+// WithTemplate lays down a file with another text: that of ProgressPath, FeaturesPath or StartupPath in place of the
+// package's own, or one more file. The template is executed with the Plan.
+func WithTemplate(path string, t *template.Template) Option {
+	return func(p *Project) {
+		for i := range p.files {
+			if p.files[i].path == path {
+				p.files[i].template = t
+				return
+			}
+		}
+		p.files = append(p.files, file{path, t})
+	}
+}
+
+// WithPinned sets the files whose contents are in Session.Context, in this order, which otherwise are ProgressPath,
+// FeaturesPath and StartupPath. Of a directory it is the listing.
+func WithPinned(paths ...string) Option {
+	return func(p *Project) { p.pinned = paths }
+}
+
+// WithBudget sets the most tokens that Session.Context has, DefaultBudget otherwise. The text around the memory takes
+// about 200 of them; Resume fails where the budget does not even have these.
+func WithBudget(tokens int) Option {
+	return func(p *Project) { p.budget = tokens }
+}
+
+// WithTokenCounter counts tokens with another function than EstimateTokens. It is called some dozens of times by a
+// Resume, possibly by several goroutines at once.
+func WithTokenCounter(count func(text string) int) Option {
+	return func(p *Project) { p.countTokens = count }
+}
+
+// WithCloseTimeout sets how long Session.Close may take, DefaultCloseTimeout otherwise, since it does not end with its
+// context.
+func WithCloseTimeout(d time.Duration) Option {
+	return func(p *Project) { p.closeTimeout = d }
+}
+
+// New returns the project in a namespace; empty is client.DefaultNamespace.
+func New(c *client.Client, namespace string, opts ...Option) *Project {
+	p := &Project{
+		client:       c,
+		namespace:    namespace,
+		files:        defaultFiles(),
+		pinned:       []string{ProgressPath, FeaturesPath, StartupPath},
+		budget:       DefaultBudget,
+		countTokens:  EstimateTokens,
+		closeTimeout: DefaultCloseTimeout,
+	}
+	for _, opt := range opts {
+		opt(p)
+	}
+	return p
+}
