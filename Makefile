@@ -29,8 +29,12 @@ run: ## Run memoryd on 127.0.0.1:7711 with its data in ./memoryd-data
 	$(GO) run ./cmd/memoryd --data $(DATA)
 
 .PHONY: build
-build: ## Build memoryd and memoryctl into ./bin
-	CGO_ENABLED=0 $(GO) build -trimpath -o bin/ ./cmd/memoryd ./cmd/memoryctl
+build: ## Build memoryd, memoryctl and memory-agent into ./bin
+	CGO_ENABLED=0 $(GO) build -trimpath -o bin/ ./cmd/memoryd ./cmd/memoryctl ./cmd/memory-agent
+
+.PHONY: demo
+demo: build ## Show an agent that is killed and carries on from memory; no network, no key
+	bin/memory-agent demo
 
 .PHONY: test
 test: ## Run all tests, with the race detector where cgo works
@@ -86,6 +90,7 @@ check-go:
 	$(GO) mod verify
 	$(GO) mod tidy -diff
 	cd cmd/tools && $(GO) mod tidy -diff
+	cd cmd/e2e/testdata/clouds && $(GO) mod tidy -diff
 	$(GO) vet ./...
 	$(tool) golangci-lint run
 

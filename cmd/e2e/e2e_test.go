@@ -1,4 +1,4 @@
-// Package e2e tests memoryd and memoryctl as they are built and as users run them.
+// Package e2e tests memoryd, memoryctl and memory-agent as they are built and as users run them.
 package e2e
 
 import (
@@ -32,7 +32,8 @@ func run(m *testing.M) int {
 		return 1
 	}
 	defer os.RemoveAll(dir)
-	build := exec.Command("go", "build", "-o", dir+string(filepath.Separator), "../memoryd", "../memoryctl")
+	build := exec.Command("go", "build", "-o", dir+string(filepath.Separator),
+		"../memoryd", "../memoryctl", "../memory-agent")
 	if out, err := build.CombinedOutput(); err != nil {
 		fmt.Fprintf(os.Stderr, "build: %v\n%s", err, out)
 		return 1

@@ -1,7 +1,9 @@
 package e2e
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -10,6 +12,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/seed-7f2870e1/memoryd/client/claudetest"
 )
 
 const (
@@ -169,10 +173,32 @@ print(memory.wait())
 	}
 }
 
-// TestReadmeGo runs the Go program of README.md.
+// TestReadmeGo runs the Go programs of README.md: an agent with the SDK, which talks to a Claude of the test, and one
+// without.
 func TestReadmeGo(t *testing.T) {
+	const listing = "Here're the files and directories up to 2 levels deep in /memories, excluding hidden items and " +
+		"node_modules:\n0B\t/memories"
+	api := claudetest.New(t, claudetest.ModelFunc(func(_ context.Context, req *claudetest.Request) (claudetest.Turn, error) {
+		switch results := req.ToolResults(); {
+		case len(results) == 0:
+			return claudetest.Use(claudetest.Call("memory", map[string]any{"command": "view", "path": "/memories"})), nil
+		case results[0].Text == listing:
+			return claudetest.Say("I remember nothing yet."), nil
+		default:
+			return claudetest.Turn{}, fmt.Errorf("the memory is %q", results[0].Text)
+		}
+	}))
 	d := start(t)
-	for _, program := range readBlocks(t, "go") {
+	wants := []string{
+		"I remember nothing yet.\n",
+		`{"type":"tool_result","tool_use_id":"toolu_1","content":"` + strings.NewReplacer("\n", `\n`, "\t", `\t`).Replace(listing) +
+			`","is_error":false}` + "\n",
+	}
+	programs := readBlocks(t, "go")
+	if len(programs) != len(wants) {
+		t.Fatalf("README.md has %d programs, want %d", len(programs), len(wants))
+	}
+	for i, program := range programs {
 		file := filepath.Join(t.TempDir(), "main.go")
 		program = strings.ReplaceAll(program, readmeAddress, d.target)
 		if err := os.WriteFile(file, []byte(program), 0o600); err != nil {
@@ -180,11 +206,10 @@ func TestReadmeGo(t *testing.T) {
 		}
 		cmd := exec.Command("go", "run", file)
 		cmd.Dir = repository
+		cmd.Env = append(os.Environ(), "ANTHROPIC_BASE_URL="+api.URL(), "ANTHROPIC_API_KEY=claudetest")
 		out, err := cmd.CombinedOutput()
-		want := `{"type":"tool_result","tool_use_id":"toolu_1","content":"Here're the files and directories up to 2 levels deep ` +
-			`in /memories, excluding hidden items and node_modules:\n0B\t/memories","is_error":false}` + "\n"
-		if string(out) != want || err != nil {
-			t.Errorf("%v\n%s", err, out)
+		if string(out) != wants[i] || err != nil {
+			t.Errorf("program %d: %v\n%s", i+1, err, out)
 		}
 	}
 }

@@ -1,0 +1,211 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/anthropics/anthropic-sdk-go/v2"
+	"github.com/anthropics/anthropic-sdk-go/v2/option"
+	"github.com/spf13/cobra"
+
+	"github.com/seed-7f2870e1/memoryd/client"
+	"github.com/seed-7f2870e1/memoryd/client/claudetest"
+)
+
+const (
+	// defaultModel is asked where --model is not given.
+	defaultModel = anthropic.ModelClaudeSonnet5_5
+	// apiRetries is how often the SDK repeats a request that the API could not take on. A session is long, and it would
+	// be a pity to end it because of a minute of overload.
+	apiRetries = 5
+	// maxSessionBytes is the longest name of a session that agentkit and the service take.
+	maxSessionBytes = 128
+	// keyVariable is where the SDK finds the key.
+	keyVariable = "ANTHROPIC_API_KEY"
+)
+
+// The question about the documents that are built in, and the checklist for it.
+const defaultQuestion = "Why were our lights dark last winter, and what has to be replaced before the next one?"
+
+var defaultItems = []string{
+	"When was each light dark, and what was wrong with its charge relay?",
+	"Which lights had nights below 4 °C, and at what cold do relays of lot 47 stick?",
+	"What did the workshop find inside the relays of lot 47?",
+	"Which lights still carry a relay of lot 47 after the last round?",
+	"How many spare relays are in the stores, and how long does an order take?",
+}
+
+// runOptions are the flags of run.
+type runOptions struct {
+	addr, namespace string
+	docs            string
+	question        string
+	items           []string
+	limit           int
+	session         string
+	model           string
+	offline         bool
+	maxTurns        int
+	trigger, keep   int64
+	transcript      string
+	holdAfter       int64
+}
+
+func (c *cli) runCommand() *cobra.Command {
+	var o runOptions
+	cmd := &cobra.Command{
+		Use:   "run",
+		Short: "Run one session of the agent",
+		Long: `Run runs one session of the agent: it reads what earlier sessions left in the
+memory, works on what is open, and records what it did. Interrupt it, even with
+kill -9, and run it again: it carries on.
+
+It needs a memoryd; "memoryd" alone starts one. With ANTHROPIC_API_KEY set it
+asks Claude, which costs money. Without, or with --offline, a few rules answer
+in the place of Claude: they search, quote and tick, and conclude nothing.
+
+The question and the checklist are for a memory that is new. A memory that has
+them keeps them; another question is for another --namespace.`,
+		Example: `  memory-agent run
+  memory-agent run --limit 1                     one item of the checklist
+  memory-agent run -n lights --docs ./reports --question "Which parts fail?" \
+      --item "What broke, and when?" --item "What do the parts have in common?"`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := o.settle(cmd); err != nil {
+				return err
+			}
+			c.addr = o.addr
+			return c.runSession(cmd.Context(), &o)
+		},
+	}
+	flags := cmd.Flags()
+	flags.SortFlags = false
+	flags.StringVar(&o.addr, "addr", client.DefaultTarget,
+		"address of memoryd, `HOST:PORT` or unix:///path (environment: MEMORYCTL_ADDR)")
+	flags.StringVarP(&o.namespace, "namespace", "n", client.DefaultNamespace,
+		"`NAME` of the memory (environment: MEMORYCTL_NAMESPACE)")
+	flags.StringVar(&o.docs, "docs", "", "`DIR` with the documents (default: nine that are built in)")
+	flags.StringVar(&o.question, "question", defaultQuestion, "what to find out")
+	flags.StringArrayVar(&o.items, "item", nil,
+		"`QUESTION` for the checklist, may be repeated (default: one for the documents that are built in, else the question)")
+	flags.IntVar(&o.limit, "limit", 0, "how many items of the checklist to work on in this session; 0 is all")
+	flags.StringVar(&o.session, "session", "", "`NAME` of the session, for the record (default: one with the time)")
+	flags.StringVar(&o.model, "model", defaultModel, "model to ask")
+	flags.BoolVar(&o.offline, "offline", false, "do not ask Claude, even with a key")
+	flags.IntVar(&o.maxTurns, "max-turns", 200, "how many answers of the model to ask for at most; 0 is no limit")
+	flags.Int64Var(&o.trigger, "trigger", 30_000,
+		"clear old tool results when a prompt has this many `TOKENS`; 0 is never")
+	flags.Int64Var(&o.keep, "keep", 3, "how many of the latest tool results to keep then")
+	flags.StringVar(&o.transcript, "transcript", "", "`FILE` to write the run to, for memory-agent simulate")
+	flags.Int64Var(&o.holdAfter, "hold-after-change", 0, "stop dead after so many changes of the memory")
+	must(flags.MarkHidden("hold-after-change"))
+	return cmd
+}
+
+// settle lets the environment speak where a flag was not given, and checks what was.
+func (o *runOptions) settle(cmd *cobra.Command) error {
+	flags := cmd.Flags()
+	for _, f := range []struct {
+		name, env string
+		value     *string
+	}{
+		{"addr", "MEMORYCTL_ADDR", &o.addr},
+		{"namespace", "MEMORYCTL_NAMESPACE", &o.namespace},
+	} {
+		if env := os.Getenv(f.env); env != "" && !flags.Changed(f.name) {
+			*f.value = env
+		}
+		if *f.value == "" {
+			return usageErrorf("--%s is empty", f.name)
+		}
+	}
+	switch {
+	case len(o.session) > maxSessionBytes:
+		return usageErrorf("--session has more than %d bytes", maxSessionBytes)
+	case strings.TrimSpace(o.question) == "":
+		return usageErrorf("--question is empty")
+	case strings.Contains(o.question, "\n"):
+		return usageErrorf("--question has more than one line")
+	case o.docs != "" && !flags.Changed("question"):
+		return usageErrorf("--docs without --question: say what to find out from the documents")
+	case o.limit < 0:
+		return usageErrorf("--limit %d: want 0 or more", o.limit)
+	case o.keep < 1:
+		return usageErrorf("--keep %d: want 1 or more; the agent needs the result of its last call", o.keep)
+	case o.trigger < 0:
+		return usageErrorf("--trigger %d: want 0 or more", o.trigger)
+	case o.maxTurns < 0:
+		return usageErrorf("--max-turns %d: want 0 or more", o.maxTurns)
+	}
+	if o.items == nil {
+		o.items = []string{o.question}
+		if o.question == defaultQuestion {
+			o.items = defaultItems
+		}
+	}
+	for _, item := range o.items {
+		if strings.TrimSpace(item) == "" || strings.Contains(item, "\n") {
+			return usageErrorf("--item %q: want a line of text", item)
+		}
+	}
+	if o.session == "" {
+		o.session = time.Now().UTC().Format("session-20060102-150405.000")
+	}
+	return nil
+}
+
+// runSession makes an agent of the options and runs it.
+func (c *cli) runSession(ctx context.Context, o *runOptions) (err error) {
+	documents, err := openLibrary(o.docs)
+	if err != nil {
+		return usageErrorf("--docs: %v", err)
+	}
+	defer func() { _ = documents.close() }() // it was only read
+	memory, err := client.Dial(o.addr, client.WithRetryBudget(c.retryBudget))
+	if err != nil {
+		return usageErrorf("%v", err)
+	}
+	defer func() { _ = memory.Close() }() // nothing is under way any more
+
+	a := &agent{
+		memory: memory, namespace: o.namespace, session: o.session,
+		documents: documents, question: o.question, items: o.items, limit: o.limit,
+		model: o.model, maxTurns: o.maxTurns, trigger: o.trigger, keep: o.keep,
+		out: &printer{w: c.stdout}, hold: hold{after: o.holdAfter},
+	}
+	if o.transcript != "" {
+		file, err := os.OpenFile(o.transcript, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
+		if err != nil {
+			return usageErrorf("--transcript: %v", err)
+		}
+		defer func() { err = errors.Join(err, file.Close()) }()
+		a.transcript = file
+	}
+
+	a.out.printf("session %s\n", o.session)
+	switch hasKey := os.Getenv(keyVariable) != ""; {
+	case o.offline:
+		a.out.printf("model   a few rules, offline; tokens are estimates\n")
+	case !hasKey:
+		a.out.printf("model   a few rules, offline, as %s is not set; tokens are estimates\n", keyVariable)
+		o.offline = true
+	default:
+		a.out.printf("model   %s\n", o.model)
+	}
+	a.out.printf("memory  %s at %s\n", o.namespace, o.addr)
+	if o.offline {
+		// Ids of tool calls must not come again in another process: memoryd takes a call with the id of an earlier one,
+		// in a session of the same name, for the same call.
+		api := claudetest.Start(offlineModel{}, claudetest.WithIDPrefix(rand.Text()), claudetest.WithoutBodies())
+		defer api.Close()
+		a.api = api.Client()
+	} else {
+		a.api = anthropic.NewClient(option.WithMaxRetries(apiRetries))
+	}
+	return a.run(ctx)
+}

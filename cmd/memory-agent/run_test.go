@@ -1,0 +1,328 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed-7f2870e1/memoryd/client"
+	"github.com/seed-7f2870e1/memoryd/client/agentkit"
+	"github.com/seed-7f2870e1/memoryd/client/claudetest"
+	"github.com/seed-7f2870e1/memoryd/cmd/memory-agent/internal/transcript"
+)
+
+// outcome is what a run of the program leaves.
+type outcome struct {
+	Status         int
+	Stdout, Stderr string
+}
+
+func run(t *testing.T, args ...string) outcome {
+	t.Helper()
+	var stdout, stderr bytes.Buffer
+	code := Run(t.Context(), args, &stdout, &stderr)
+	return outcome{code, stdout.String(), stderr.String()}
+}
+
+// serveMemory serves an empty store and returns its target and a client.
+func serveMemory(t *testing.T) (target string, c *client.Client) {
+	t.Helper()
+	socket := filepath.Join(t.TempDir(), "s")
+	startMemoryd(t, newStore(t), socket)
+	target = "unix:" + socket
+	c, err := client.Dial(target)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	return target, c
+}
+
+func TestRun(t *testing.T) {
+	target, c := serveMemory(t)
+	t.Setenv("MEMORYCTL_ADDR", target)
+	tests := []struct {
+		args []string
+		want []string // on standard output, in this order
+	}{
+		{[]string{"--limit", "1", "--session", "one"}, []string{
+			"session one\n",
+			"model   a few rules, offline, as ANTHROPIC_API_KEY is not set; tokens are estimates\n",
+			"memory  default at " + target + "\n",
+			"new: a checklist",
+			"turn 1 · ", " tokens in, ", " out\n",
+			"  memory view /memories → Here're the files",
+			"  memory create /memories/notes/light-dark-wrong-charge-relay.md → File created",
+			"That is all for this session. Next: Which lights had nights",
+		}},
+		{[]string{"--offline"}, []string{
+			"session session-20",
+			"model   a few rules, offline; tokens",
+			"with what earlier sessions left",
+			"Every item of the checklist is done.",
+		}},
+	}
+	for _, test := range tests {
+		got := run(t, append([]string{"run"}, test.args...)...)
+		if got.Status != exitOK || got.Stderr != "" {
+			t.Errorf("%q: got status %d, %q", test.args, got.Status, got.Stderr)
+		}
+		rest := got.Stdout
+		for _, want := range test.want {
+			_, after, ok := strings.Cut(rest, want)
+			if !ok {
+				t.Fatalf("%q: got no %q in:\n%s", test.args, want, rest)
+			}
+			rest = after
+		}
+	}
+	checkFinished(t, finished(t, defaultItems), memoryFiles(t, c))
+}
+
+// Documents and a checklist of the user's own, in a namespace of its own.
+func TestRun_OwnDocuments(t *testing.T) {
+	target, _ := serveMemory(t)
+	_, dir := makeLibrary(t, map[string]string{"tea.txt": "The tea is in the blue tin.\n", "gulls.txt": "Gulls want chips.\n"})
+	got := run(t, "run", "--addr", target, "-n", "own", "--docs", dir, "--question", "Where is what?",
+		"--item", "Which tin has the tea?", "--item", "What do gulls want?", "--item", "And the moon?")
+	want := `Which tin has the tea?
+  - The tea is in the blue tin. (line 1) in tea.txt
+  
+  What do gulls want?
+  - Gulls want chips. (line 1) in gulls.txt
+  
+  And the moon?
+  - Nothing was found.
+`
+	if got.Status != exitOK || !strings.HasSuffix(got.Stdout, want) {
+		t.Errorf("got %d, %s%s, want %s", got.Status, got.Stdout, got.Stderr, want)
+	}
+}
+
+func TestRun_Usage(t *testing.T) {
+	tests := []struct {
+		line string // split at blanks; '' is an empty argument
+		want string // the first line without the name of the program
+	}{
+		{"bogus", `unknown command "bogus" for "memory-agent"`},
+		{"run x", `unknown command "x" for "memory-agent run"`},
+		{"run --bogus", "unknown flag: --bogus"},
+		{"run --addr ''", "--addr is empty"},
+		{"run --addr nowhere", `dial memoryd: bad target "nowhere": want host:port (missing port in address)`},
+		{"run -n ''", "--namespace is empty"},
+		{"run --question ''", "--question is empty"},
+		{"run --question a\nb", "--question has more than one line"},
+		{"run --docs /tmp", "--docs without --question: say what to find out from the documents"},
+		{"run --docs /nowhere --question x", "--docs: open /nowhere: no such file or directory"},
+		{"run --item ''", `--item "": want a line of text`},
+		{"run --limit -1", "--limit -1: want 0 or more"},
+		{"run --max-turns -1", "--max-turns -1: want 0 or more"},
+		{"run --trigger -1", "--trigger -1: want 0 or more"},
+		{"run --keep 0", "--keep 0: want 1 or more; the agent needs the result of its last call"},
+		{"run --session " + strings.Repeat("x", 129), "--session has more than 128 bytes"},
+		{"run --transcript /nowhere/x", "--transcript: open /nowhere/x: no such file or directory"},
+		{"demo x", `unknown command "x" for "memory-agent demo"`},
+		{"demo --memoryd /nowhere/memoryd", `--memoryd: exec: "/nowhere/memoryd": stat /nowhere/memoryd: no such file or directory`},
+	}
+	for _, test := range tests {
+		t.Run(test.line, func(t *testing.T) {
+			args := strings.Split(test.line, " ")
+			for i, arg := range args {
+				args[i] = strings.ReplaceAll(arg, "''", "")
+			}
+			got := run(t, args...)
+			first, rest, _ := strings.Cut(got.Stderr, "\n")
+			if got.Status != exitUsage || first != "memory-agent: "+test.want || !strings.Contains(rest, "--help' for usage.\n") {
+				t.Errorf("got status %d and %q, want %d and %q", got.Status, got.Stderr, exitUsage, test.want)
+			}
+		})
+	}
+}
+
+func TestRun_Unreachable(t *testing.T) {
+	// A port that was just free and on which nobody listens.
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := listener.Addr().String()
+	if err := listener.Close(); err != nil {
+		t.Fatal(err)
+	}
+	var stdout, stderr bytes.Buffer
+	c := &cli{stdout: &stdout, stderr: &stderr} // without a retry budget
+	code := c.run(t.Context(), []string{"run", "--offline", "--addr", addr})
+	want := "memory-agent: memoryd cannot be reached at " + addr + ": start memoryd there"
+	if code != exitUnreachable || !strings.HasPrefix(stderr.String(), want) || strings.Count(stderr.String(), "\n") != 1 {
+		t.Errorf("got status %d and %q, want %d and %q", code, stderr.String(), exitUnreachable, want)
+	}
+}
+
+// With a key the real API is asked. The key is never printed, nor does the memory learn it.
+func TestRun_Key(t *testing.T) {
+	const key = "sk-ant-very-secret"
+	target, c := serveMemory(t)
+	api := claudetest.New(t, claudetest.Script(
+		claudetest.Say("Hello."),
+		claudetest.Say("No.").Stop(claudetest.StopRefusal),
+		claudetest.Fail(claudetest.Invalid("no")),
+	))
+	t.Setenv("ANTHROPIC_API_KEY", key)
+	t.Setenv("ANTHROPIC_BASE_URL", api.URL())
+	for _, want := range []int{exitOK, exitStopped, exitOther} {
+		got := run(t, "run", "--addr", target)
+		if got.Status != want {
+			t.Errorf("got %+v, want status %d", got, want)
+		}
+		if !strings.Contains(got.Stdout, "\nmodel   "+defaultModel+"\n") {
+			t.Errorf("got %q, want it to name the model", got.Stdout)
+		}
+		if strings.Contains(got.Stdout+got.Stderr, key) {
+			t.Errorf("the key was printed: %+v", got)
+		}
+	}
+	requests := len(api.Requests())
+	if got := run(t, "run", "--addr", target, "--offline"); got.Status != exitOK || len(api.Requests()) != requests {
+		t.Errorf("offline: got %+v and %d requests to the API, want none", got, len(api.Requests())-requests)
+	}
+	for path, text := range memoryFiles(t, c) {
+		if strings.Contains(text, key) {
+			t.Errorf("%s has the key", path)
+		}
+	}
+	for _, r := range api.Requests() {
+		if !bytes.Contains(r.Body, []byte(`"model":"`+defaultModel+`"`)) {
+			t.Errorf("got request %.200s, want the model %s", r.Body, defaultModel)
+		}
+	}
+}
+
+func TestRun_Transcript(t *testing.T) {
+	target, _ := serveMemory(t)
+	file := filepath.Join(t.TempDir(), "run.jsonl")
+	got := run(t, "run", "--addr", target, "--limit", "1", "--transcript", file)
+	if got.Status != exitOK {
+		t.Fatalf("got %+v", got)
+	}
+	f, err := os.Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	recorded, err := transcript.Read(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := len(recorded.Calls), strings.Count(got.Stdout, "\nturn "); got != want {
+		t.Errorf("got %d calls in the transcript, want %d", got, want)
+	}
+	if recorded.Model != defaultModel || !strings.Contains(string(recorded.Tools), `"memory_20250818"`) {
+		t.Errorf("got model %q and tools %s", recorded.Model, recorded.Tools)
+	}
+}
+
+// Whoever reads the output goes away, as with `| head`: the session is closed.
+func TestRun_OutputFails(t *testing.T) {
+	target, c := serveMemory(t)
+	for _, test := range []struct {
+		err  error
+		want string
+	}{
+		{errors.New("broken"), "memory-agent: write standard output: broken\n"},
+		{&os.PathError{Op: "write", Path: "|1", Err: syscall.EPIPE}, ""},
+	} {
+		var stderr bytes.Buffer
+		code := Run(t.Context(), []string{"run", "--addr", target, "--session", "x"}, errorWriter{test.err}, &stderr)
+		if code != exitOther || stderr.String() != test.want {
+			t.Errorf("%v: got status %d and %q, want %d and %q", test.err, code, stderr.String(), exitOther, test.want)
+		}
+		if log := memoryFiles(t, c)[agentkit.ProgressPath]; !strings.HasPrefix(log, "## Session x\n") {
+			t.Errorf("the session was not closed:\n%s", log)
+		}
+	}
+}
+
+// errorWriter fails with err.
+type errorWriter struct{ err error }
+
+func (w errorWriter) Write([]byte) (int, error) { return 0, w.err }
+
+// command is memory-agent in a process of its own.
+func command(t *testing.T, args ...string) *exec.Cmd {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), os.Args[0], args...)
+	cmd.Env = append(os.Environ(), runMain+"=1")
+	return cmd
+}
+
+// SIGINT and SIGTERM end the session, which is closed.
+func TestRun_Signals(t *testing.T) {
+	for _, signal := range []os.Signal{os.Interrupt, syscall.SIGTERM} {
+		t.Run(signal.String(), func(t *testing.T) {
+			target, c := serveMemory(t)
+			cmd := command(t, "run", "--addr", target, "--session", "x", "--hold-after-change", "1")
+			var stderr bytes.Buffer
+			cmd.Stderr = &stderr
+			stdout, err := cmd.StdoutPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			lines := bufio.NewScanner(stdout)
+			for lines.Scan() && lines.Text() != holdLine {
+			}
+			if err := cmd.Process.Signal(signal); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := io.Copy(io.Discard, stdout); err != nil {
+				t.Fatal(err)
+			}
+			var exit *exec.ExitError
+			if err := cmd.Wait(); !errors.As(err, &exit) || exit.ExitCode() != exitOther || stderr.String() != "memory-agent: interrupted\n" {
+				t.Errorf("got %v and %q, want status %d", err, stderr.String(), exitOther)
+			}
+			log := memoryFiles(t, c)[agentkit.ProgressPath]
+			if !strings.HasPrefix(log, "## Session x\n") || !strings.Contains(log, "Ended by an error: interrupted") {
+				t.Errorf("the session was not closed:\n%s", log)
+			}
+		})
+	}
+}
+
+func TestHelp(t *testing.T) {
+	for _, test := range []struct{ line, want string }{
+		{"", "memory-agent exit-status"},
+		{"--help", "memory-agent demo"},
+		{"help exit-status", "3  memoryd cannot be reached"},
+		{"run --help", "--trigger TOKENS"},
+		{"demo --help", "--memoryd PATH"},
+	} {
+		got := run(t, strings.Fields(test.line)...)
+		if got.Status != exitOK || got.Stderr != "" || !strings.Contains(got.Stdout, test.want) {
+			t.Errorf("%q: got %+v, want status %d and %q on standard output", test.line, got, exitOK, test.want)
+		}
+	}
+	root := (&cli{}).rootCommand()
+	for _, cmd := range append([]*cobra.Command{root}, root.Commands()...) {
+		if cmd.Runnable() && cmd.Example == "" {
+			t.Errorf("%s: no example", cmd.CommandPath())
+		}
+		for line := range strings.Lines(cmd.Long) {
+			if n := len([]rune(strings.TrimSuffix(line, "\n"))); n > 80 {
+				t.Errorf("%s: a line has %d characters, want at most 80: %s", cmd.CommandPath(), n, line)
+			}
+		}
+	}
+}
