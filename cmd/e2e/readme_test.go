@@ -220,7 +220,7 @@ func TestReliability(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	row := regexp.MustCompile("((?:`Test\\w+`(?:, )?)+) in ([\\w/]+)(?: and (\\w+))?")
+	row := regexp.MustCompile("((?:`Test\\w+`(?:, )?)+) in ([\\w/-]+)(?: and (\\w+))?")
 	rows := row.FindAllStringSubmatch(string(content), -1)
 	if len(rows) < 20 {
 		t.Fatalf("only %d places with tests were found", len(rows))
