@@ -45,11 +45,9 @@ type researcher struct {
 }
 
 func (r *researcher) Respond(_ context.Context, req *claudetest.Request) (claudetest.Turn, error) {
-	for _, m := range req.Messages {
-		for _, b := range m.Content {
-			if b.Type == "tool_result" && b.Cleared && strings.Contains(string(b.Raw), "/memories/") {
-				r.memoryCleared = true
-			}
+	for _, call := range req.Calls() {
+		if call.Name == "memory" && call.Result.Cleared {
+			r.memoryCleared = true
 		}
 	}
 	switch {

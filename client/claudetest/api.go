@@ -22,10 +22,11 @@ const (
 	BetaInlineTools       = anthropic.AnthropicBetaInlineTools2026_09_15       // changes of tools
 )
 
-// TB is what New needs of a testing.TB.
+// TB is what New needs of a testing.TB. Fatalf must not return.
 type TB interface {
 	Helper()
 	Errorf(format string, args ...any)
+	Fatalf(format string, args ...any)
 	Cleanup(fn func())
 }
 
@@ -50,18 +51,22 @@ type API struct {
 	threads  map[string]*thread // by the id of the last response
 }
 
-// Start serves a Messages API in the place of Claude until Close. It is for programs; tests use New. It panics if there
-// is no free port.
-func Start(model Model, opts ...Option) *API {
+// Start serves a Messages API in the place of Claude until Close. It is for programs; tests use New. It fails only
+// where there is no loopback port to listen on.
+func Start(model Model, opts ...Option) (*API, error) {
 	return start(model, func(string, ...any) {}, opts)
 }
 
-// New is Start for tests: the API is closed at the end of the test. What only a mistake in the test can cause is
-// reported with Errorf: a request that a script has no turn for, turns of a script that were never asked for, a model
-// that panics, returns an error, or calls a tool that the request does not offer.
+// New is Start for tests: the API is closed at the end of the test, and where Start fails the test ends with Fatalf.
+// What only a mistake in the test can cause is reported with Errorf: a request that a script has no turn for, turns of
+// a script that were never asked for, a model that panics, returns an error, or calls a tool that the request does not
+// offer.
 func New(tb TB, model Model, opts ...Option) *API {
 	tb.Helper()
-	a := start(model, tb.Errorf, opts)
+	a, err := start(model, tb.Errorf, opts)
+	if err != nil {
+		tb.Fatalf("%v", err)
+	}
 	tb.Cleanup(func() {
 		a.Close()
 		if s, ok := model.(*Scripted); ok && s.Remaining() > 0 {
@@ -71,28 +76,29 @@ func New(tb TB, model Model, opts ...Option) *API {
 	return a
 }
 
-func start(model Model, report func(format string, args ...any), opts []Option) *API {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+func start(model Model, report func(format string, args ...any), opts []Option) (*API, error) {
+	o := newOptions(opts)
+	listener, err := o.listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		panic(fmt.Sprintf("claudetest: %v", err))
+		return nil, fmt.Errorf("claudetest: %w", err)
 	}
 	a := &API{
 		model:    model,
-		options:  newOptions(opts),
+		options:  o,
 		report:   report,
 		listener: listener,
 		client:   &http.Client{Transport: &http.Transport{}},
 		paused:   map[string]bool{},
 		threads:  map[string]*thread{},
 	}
-	a.allowed = a.options.rateLimit
+	a.allowed = o.rateLimit
 	a.server = &http.Server{Handler: http.HandlerFunc(a.serve), ReadHeaderTimeout: readHeaderTimeout}
 	a.running.Go(func() {
 		if err := a.server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 			a.report("claudetest: serve: %v", err)
 		}
 	})
-	return a
+	return a, nil
 }
 
 // Close stops the API: it cancels the contexts of the requests that the model is at, closes all connections and waits

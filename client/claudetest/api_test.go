@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"runtime"
 	"slices"
@@ -229,10 +230,32 @@ func TestBetaHeaders(t *testing.T) {
 	}
 }
 
+// Where there is no port to listen on, a program gets an error, and a test ends.
+func TestNoPort(t *testing.T) {
+	errNone := errors.New("no port is free")
+	option := claudetest.WithListen(func(string, string) (net.Listener, error) { return nil, errNone })
+	if api, err := claudetest.Start(claudetest.Script(), option); api != nil || !errors.Is(err, errNone) {
+		t.Errorf("Start: got %v, %v", api, err)
+	}
+	rec := &recorder{}
+	ended := make(chan bool)
+	go func() {
+		returned := false
+		defer func() { ended <- !returned }()
+		claudetest.New(rec, claudetest.Script(), option)
+		returned = true
+	}()
+	if !<-ended {
+		t.Error("New returned")
+	}
+	if errs := rec.end(); len(errs) != 1 || errs[0] != "claudetest: no port is free" {
+		t.Errorf("reported %q", errs)
+	}
+}
+
 func TestOptions(t *testing.T) {
-	api := claudetest.Start(claudetest.Script(claudetest.Use(claudetest.Call("look", struct{}{}))),
+	api := claudetest.New(t, claudetest.Script(claudetest.Use(claudetest.Call("look", struct{}{}))),
 		claudetest.WithoutBodies(), claudetest.WithIDPrefix("b"))
-	defer api.Close()
 	client := api.Client()
 	p := params(userText("Hello"))
 	p.Tools = []anthropic.BetaToolUnionParam{toolParam("look")}
@@ -327,7 +350,7 @@ func TestModelIsInterrupted(t *testing.T) {
 // Close returns once the model has.
 func TestCloseWaits(t *testing.T) {
 	asked, interrupted, release, closed := make(chan struct{}), make(chan struct{}), make(chan struct{}), make(chan struct{})
-	api := claudetest.Start(claudetest.ModelFunc(func(ctx context.Context, _ *claudetest.Request) (claudetest.Turn, error) {
+	api := claudetest.New(t, claudetest.ModelFunc(func(ctx context.Context, _ *claudetest.Request) (claudetest.Turn, error) {
 		close(asked)
 		<-ctx.Done()
 		close(interrupted)
@@ -355,7 +378,7 @@ func TestCloseWaits(t *testing.T) {
 }
 
 func TestClosed(t *testing.T) {
-	api := claudetest.Start(claudetest.Script())
+	api := claudetest.New(t, claudetest.Script())
 	api.Close()
 	api.Close()
 	client := api.Client()

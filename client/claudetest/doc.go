@@ -15,6 +15,22 @@
 // /v1/messages/count_tokens are there. There is no clock and no randomness: the same requests get the same answers, and
 // ids are counted.
 //
+// A model that is a function looks back with Request.Calls, which pairs every tool call with its result.
+//
+// # Ids come again
+//
+// Every API counts its ids from 1, in every process: without WithIDPrefix the first tool call is toolu_1 each time. The
+// real API never gives an id twice, and what executes a call only once relies on that. So does memoryd: to a
+// client.Handler a call with the id of an earlier one, in the same session and namespace, is that one sent again. It
+// changes nothing and gets the result of the earlier one; if it is another command, it gets the error that the id was
+// already used.
+//
+// So where several APIs work on one memory, such as those of processes that follow each other, give each a prefix, or a
+// session, of its own:
+//
+//	api, err := claudetest.Start(model, claudetest.WithIDPrefix(rand.Text())) // of crypto/rand
+//	handler := memory.Handler(namespace, client.WithSession("run-7"))
+//
 // # Validity
 //
 // A request that the API would not take is answered with a 400 that names the place and the rule, such as

@@ -118,42 +118,14 @@ func (r *reader) clearToolUses(o object) clearToolUses {
 	return e
 }
 
-// A place is where a block is: a message and its block.
-type place struct{ message, block int }
-
-// A toolUse is a tool call that has a result.
-type toolUse struct {
-	name         string
-	call, result place
-}
-
-// toolUses returns the tool calls that have a result, oldest first.
-func toolUses(messages []Message) []toolUse {
-	var uses []toolUse
-	calls := map[string]place{}
-	for i, m := range messages {
-		for j, b := range m.Content {
-			switch b.Type {
-			case typeToolUse:
-				calls[b.ID] = place{i, j}
-			case typeToolResult:
-				if call, ok := calls[b.ToolUseID]; ok {
-					name := messages[call.message].Content[call.block].Name
-					uses = append(uses, toolUse{name, call, place{i, j}})
-				}
-			}
-		}
-	}
-	return uses
-}
-
 func (e clearToolUses) apply(count counter, tokens int, messages []Message) ([]Message, AppliedEdit, bool) {
-	uses := toolUses(messages)
+	uses := slices.DeleteFunc(toolUses(messages), func(u toolUse) bool { return !u.answered })
 	size := tokens
 	if e.unit == unitToolUses {
 		size = len(uses)
 	}
-	uses = slices.DeleteFunc(uses, func(u toolUse) bool { return slices.Contains(e.exclude, u.name) })
+	name := func(u toolUse) string { return u.call.in(messages).Name }
+	uses = slices.DeleteFunc(uses, func(u toolUse) bool { return slices.Contains(e.exclude, name(u)) })
 	if size <= e.trigger || len(uses) <= e.keep {
 		return nil, AppliedEdit{}, false
 	}
@@ -166,7 +138,7 @@ func (e clearToolUses) apply(count counter, tokens int, messages []Message) ([]M
 		before := count.block(*result)
 		result.Content, result.Cleared = []Block{Text(ClearedText)}, true
 		cleared += before - count.block(*result)
-		if e.allInputs || slices.Contains(e.inputs, u.name) {
+		if e.allInputs || slices.Contains(e.inputs, name(u)) {
 			call := edited.block(u.call)
 			before := count.block(*call)
 			call.Input, call.Cleared = json.RawMessage("{}"), true

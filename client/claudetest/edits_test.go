@@ -107,28 +107,25 @@ func TestClearToolUses(t *testing.T) {
 			// What the model saw.
 			req := model.requests[0]
 			cleared, inputs := "", ""
-			for _, message := range req.Messages {
-				for _, b := range message.Content {
-					switch {
-					case b.Type == "tool_result" && b.Cleared:
-						cleared += strings.TrimPrefix(b.ToolUseID, "toolu_")
-						if len(b.Content) != 1 || b.Content[0].Text != claudetest.ClearedText {
-							t.Errorf("a cleared result is %+v", b)
-						}
-					case b.Type == "tool_result":
-						if len(b.Content[0].Text) != 100 {
-							t.Errorf("a result that is not cleared is %+v", b)
-						}
-					case b.Type == "tool_use" && b.Cleared:
-						inputs += strings.TrimPrefix(b.ID, "toolu_")
-						if string(b.Input) != "{}" {
-							t.Errorf("a cleared input is %s", b.Input)
-						}
-					case b.Type == "tool_use":
-						if len(b.Input) != 7 {
-							t.Errorf("an input that is not cleared is %s", b.Input)
-						}
+			for _, call := range req.Calls() {
+				letter := strings.TrimPrefix(call.ID, "toolu_")
+				switch result := call.Result; {
+				case result.Cleared:
+					cleared += letter
+					if result.Text != claudetest.ClearedText {
+						t.Errorf("a cleared result is %+v", result)
 					}
+				case len(result.Text) != 100:
+					t.Errorf("a result that is not cleared is %+v", result)
+				}
+				switch {
+				case call.InputCleared:
+					inputs += letter
+					if string(call.Input) != "{}" {
+						t.Errorf("a cleared input is %s", call.Input)
+					}
+				case len(call.Input) != 7:
+					t.Errorf("an input that is not cleared is %s", call.Input)
 				}
 			}
 			if cleared != tc.cleared || inputs != tc.inputs {

@@ -43,10 +43,13 @@ func ask(ctx context.Context, client anthropic.Client, question string) (string,
 // A script plays the model, here with an API that is overloaded at first. In a test, New takes the place of Start: it
 // closes the API and reports what does not go by the script.
 func Example() {
-	api := claudetest.Start(claudetest.Script(
+	api, err := claudetest.Start(claudetest.Script(
 		claudetest.Use(claudetest.Call("weather", map[string]string{"city": "Oslo"})),
 		claudetest.Say("Take your sunglasses."),
 	))
+	if err != nil {
+		log.Fatal(err)
+	}
 	defer api.Close()
 	overloaded := claudetest.Overloaded()
 	overloaded.RetryAfter = time.Millisecond
@@ -76,7 +79,10 @@ func ExampleModelFunc() {
 		}
 		return claudetest.Use(claudetest.Call("weather", map[string]string{"city": req.LastText()})), nil
 	}
-	api := claudetest.Start(claudetest.ModelFunc(model))
+	api, err := claudetest.Start(claudetest.ModelFunc(model))
+	if err != nil {
+		log.Fatal(err)
+	}
 	defer api.Close()
 
 	for _, city := range []string{"Oslo", "Rome"} {

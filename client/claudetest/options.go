@@ -1,6 +1,9 @@
 package claudetest
 
-import "time"
+import (
+	"net"
+	"time"
+)
 
 // DefaultWarnAt is the part of the trigger of an edit at which the model is warned.
 const DefaultWarnAt = 0.8
@@ -20,10 +23,11 @@ type options struct {
 	idPrefix    string
 	noThreads   bool
 	unsupported []string
+	listen      func(network, address string) (net.Listener, error)
 }
 
 func newOptions(opts []Option) options {
-	o := options{count: EstimateTokens, warnAt: DefaultWarnAt}
+	o := options{count: EstimateTokens, warnAt: DefaultWarnAt, listen: net.Listen}
 	for _, opt := range opts {
 		opt(&o)
 	}
@@ -52,8 +56,10 @@ func WithoutBodies() Option {
 	return func(o *options) { o.noBodies = true }
 }
 
-// WithIDPrefix makes ids such as "toolu_" + prefix + "1", so that two APIs, of processes that follow each other, give
-// different ones.
+// WithIDPrefix makes ids such as "toolu_" + prefix + "1". Without it every API counts from toolu_1, in every process,
+// and what goes by the ids of tool calls, as memoryd does, takes the calls of a later API for those of an earlier one.
+// Where several APIs play one session of an agent, give each a prefix of its own, such as crypto/rand.Text(): see the
+// documentation of the package.
 func WithIDPrefix(prefix string) Option {
 	return func(o *options) { o.idPrefix = prefix }
 }

@@ -123,7 +123,7 @@ type AppliedEdit struct {
 	ClearedInputTokens int
 }
 
-// ToolResults returns the tool results of the last message.
+// ToolResults returns the tool results of the last message; see also Calls.
 func (r *Request) ToolResults() []ToolResult {
 	if len(r.Messages) == 0 {
 		return nil
@@ -131,7 +131,7 @@ func (r *Request) ToolResults() []ToolResult {
 	var results []ToolResult
 	for _, b := range r.Messages[len(r.Messages)-1].Content {
 		if b.Type == typeToolResult {
-			results = append(results, ToolResult{b.ToolUseID, b.IsError, joinTexts(b.Content), b.Cleared})
+			results = append(results, b.toolResult())
 		}
 	}
 	return results

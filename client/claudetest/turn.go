@@ -76,11 +76,12 @@ func (t Turn) hasSummary() bool {
 // Text is a block of text.
 func Text(text string) Block { return Block{Type: typeText, Text: text} }
 
-// Call is a call of a client tool. Its id, "toolu_" and a number that the API counts, is given when it is sent. The
-// input is marshalled; a json.RawMessage goes out byte for byte. Call panics if input cannot be marshalled.
+// Call is a call of a client tool. Its id, "toolu_" and a number that the API counts, is given when it is sent, and
+// comes again in another API and in another process: see WithIDPrefix. The input is marshalled; a json.RawMessage goes
+// out byte for byte. Call panics if input cannot be marshalled.
 func Call(name string, input any) Block { return CallWithID("", name, input) }
 
-// CallWithID is Call with an id.
+// CallWithID is Call with an id, which no other call of the conversation may have.
 func CallWithID(id, name string, input any) Block {
 	raw, ok := input.(json.RawMessage)
 	if !ok {

@@ -18,6 +18,9 @@ import (
 // maxTokens is the most that the model may write in one turn.
 const maxTokens = 8192
 
+// blockText is the type of the blocks that the model says something in.
+const blockText = "text"
+
 // instructions are the system prompt before what agentkit adds to it. How to use the memory tool is not in it: the API
 // tells Claude that itself.
 const instructions = `You are a research assistant. You answer a question from local documents and from nothing else:

@@ -11,13 +11,6 @@ import (
 	"github.com/seed-7f2870e1/memoryd/client/claudetest"
 )
 
-// The types of blocks that the offline model looks at.
-const (
-	blockText       = "text"
-	blockToolUse    = "tool_use"
-	blockToolResult = "tool_result"
-)
-
 // conversation is what the offline model has been shown, and not yet cleared.
 type conversation struct {
 	question string // of the task; see goal
@@ -67,32 +60,20 @@ func readConversation(req *claudetest.Request) *conversation {
 	c := &conversation{
 		files: map[string]*file{}, searches: map[string][]hit{}, documents: map[string]reading{},
 	}
-	calls := map[string]claudetest.Block{}
-	for i, m := range req.Messages {
-		for _, b := range m.Content {
-			switch {
-			case b.Type == blockToolUse:
-				calls[b.ID] = b
-			case b.Type == blockToolResult && b.Cleared:
-				c.lastRead = ""
-				c.listedAll = c.listedAll || calls[b.ToolUseID].Name == toolList // once is enough
-			case b.Type == blockToolResult:
-				c.learn(calls[b.ToolUseID], text(b), b.IsError)
-			case i == 0:
-				c.readTask(b.Text)
-			}
+	for _, b := range req.Messages[0].Content {
+		c.readTask(b.Text)
+	}
+	for _, call := range req.Calls() {
+		switch {
+		case !call.Answered:
+		case call.Result.Cleared:
+			c.lastRead = ""
+			c.listedAll = c.listedAll || call.Name == toolList // once is enough
+		default:
+			c.learn(call)
 		}
 	}
 	return c
-}
-
-// text returns the text of a tool_result block.
-func text(b claudetest.Block) string {
-	var texts []string
-	for _, content := range b.Content {
-		texts = append(texts, content.Text)
-	}
-	return strings.Join(texts, "\n")
 }
 
 var (
@@ -120,7 +101,8 @@ func (c *conversation) goal() string {
 }
 
 // learn takes in the result of a tool call.
-func (c *conversation) learn(call claudetest.Block, result string, isError bool) {
+func (c *conversation) learn(call claudetest.ToolCall) {
+	result, isError := call.Result.Text, call.Result.IsError
 	c.lastRead = ""
 	if isError {
 		c.errors++

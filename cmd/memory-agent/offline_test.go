@@ -170,10 +170,17 @@ func TestConversation_Results(t *testing.T) {
 	c := &conversation{files: map[string]*file{}, listed: map[string]bool{"/memories/f": true}}
 	for calls := c.unseen("/memories/f"); len(calls) > 0; calls = c.unseen("/memories/f") {
 		result := s.Client.Handler("").Handle(t.Context(), calls[0].Input)
-		c.learn(calls[0], result.Text(), result.IsError)
+		c.learn(answered(calls[0], result.Text(), result.IsError))
 	}
 	if got := c.files["/memories/f"].text; got != text {
 		t.Errorf("got a file of %d bytes, want %d", len(got), len(text))
+	}
+}
+
+// answered is a call and its result.
+func answered(call claudetest.Block, text string, isError bool) claudetest.ToolCall {
+	return claudetest.ToolCall{
+		Name: call.Name, Input: call.Input, Answered: true, Result: claudetest.ToolResult{Text: text, IsError: isError},
 	}
 }
 
@@ -189,7 +196,9 @@ func FuzzOffline(f *testing.F) {
 		c := &conversation{
 			files: map[string]*file{}, searches: map[string][]hit{}, documents: map[string]reading{}, question: "q",
 		}
-		learn := func(i int, call claudetest.Block, result string) { c.learn(call, result, failing>>i&1 != 0) }
+		learn := func(i int, call claudetest.Block, result string) {
+			c.learn(answered(call, result, failing>>i&1 != 0))
+		}
 		learn(0, view("/memories"), "header\n0B\t"+agentkit.FeaturesPath+"\n0B\t"+agentkit.ProgressPath+"\n")
 		learn(1, view(agentkit.FeaturesPath), prefix+strings.ReplaceAll(features, "\n", "\n     1\t"))
 		learn(2, view(agentkit.ProgressPath), prefix+progress)
@@ -220,8 +229,8 @@ func FuzzOffline(f *testing.F) {
 						t.Errorf("got old_str %q, want what is once in %q", in.OldStr, text)
 					}
 				}
-				if b.Type == blockToolUse {
-					c.learn(b, "done", false)
+				if b.Type != blockText {
+					c.learn(answered(b, "done", false))
 				}
 			}
 		}

@@ -201,7 +201,10 @@ func (c *cli) runSession(ctx context.Context, o *runOptions) (err error) {
 	if o.offline {
 		// Ids of tool calls must not come again in another process: memoryd takes a call with the id of an earlier one,
 		// in a session of the same name, for the same call.
-		api := claudetest.Start(offlineModel{}, claudetest.WithIDPrefix(rand.Text()), claudetest.WithoutBodies())
+		api, err := claudetest.Start(offlineModel{}, claudetest.WithIDPrefix(rand.Text()), claudetest.WithoutBodies())
+		if err != nil {
+			return err
+		}
 		defer api.Close()
 		a.api = api.Client()
 	} else {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"hash/fnv"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -153,44 +154,16 @@ func findStep(brief string, step int) (plannedStep, bool) {
 // know tells where a fact stands in what the model is shown.
 func (m model) know(req *claudetest.Request, f *Fact) (from source, known bool) {
 	lead := f.lead()
-	tools := calledTools(req)
-	for _, message := range req.Messages[1:] {
-		for _, b := range message.Content {
-			tool := tools[b.ID+b.ToolUseID]
-			switch {
-			case b.Type == "tool_result" && tool != toolMemory:
-				if strings.Contains(resultText(b), lead) {
-					return inResult, true
-				}
-			case b.Type == "tool_result":
-				known = known || strings.Contains(resultText(b), lead)
-			case b.Type == "tool_use" && tool == toolMemory && !m.rereads:
-				known = known || strings.Contains(string(b.Input), lead)
-			}
+	for _, call := range req.Calls() {
+		shown := strings.Contains(call.Result.Text, lead)
+		switch {
+		case shown && call.Name != toolMemory:
+			return inResult, true
+		case shown, call.Name == toolMemory && !m.rereads && strings.Contains(string(call.Input), lead):
+			known = true
 		}
 	}
 	return inMemory, known
-}
-
-// calledTools returns the names of the tools that were called, by the ids of the calls.
-func calledTools(req *claudetest.Request) map[string]string {
-	tools := map[string]string{}
-	for _, message := range req.Messages {
-		for _, b := range message.Content {
-			if b.Type == "tool_use" {
-				tools[b.ID] = b.Name
-			}
-		}
-	}
-	return tools
-}
-
-// resultText is the text of a tool result; that of a cleared one has nothing to tell.
-func resultText(result claudetest.Block) string {
-	if len(result.Content) == 0 {
-		return ""
-	}
-	return result.Content[0].Text
 }
 
 // withNote puts a note before a call if the model is warned and there is something to note.
@@ -211,15 +184,12 @@ func (m model) withNote(req *claudetest.Request, call claudetest.Block) []claude
 // newNote collects what is worth a note in the results since the last one. What was cleared is gone.
 func (m model) newNote(req *claudetest.Request) string {
 	var note string
-	tools := calledTools(req)
-	for i := len(req.Messages) - 1; i > 0; i-- {
-		if writesNote(req.Messages[i]) {
+	for _, call := range slices.Backward(req.Calls()) {
+		if writesNote(call) {
 			break
 		}
-		for _, b := range req.Messages[i].Content {
-			if b.Type == "tool_result" && tools[b.ToolUseID] != toolMemory {
-				note = m.worthNoting(resultText(b)) + note
-			}
+		if call.Name != toolMemory {
+			note = m.worthNoting(call.Result.Text) + note
 		}
 	}
 	return note
@@ -244,26 +214,11 @@ func (m model) worthNoting(result string) string {
 }
 
 // hasNotes tells whether the model has made a note.
-func hasNotes(req *claudetest.Request) bool {
-	for _, message := range req.Messages {
-		if writesNote(message) {
-			return true
-		}
-	}
-	return false
-}
+func hasNotes(req *claudetest.Request) bool { return slices.ContainsFunc(req.Calls(), writesNote) }
 
-func writesNote(message claudetest.Message) bool {
-	for _, b := range message.Content {
-		if b.Type != "tool_use" || b.Name != toolMemory {
-			continue
-		}
-		var call memoryCall
-		if json.Unmarshal(b.Input, &call) == nil && call.Command != commandView {
-			return true
-		}
-	}
-	return false
+func writesNote(call claudetest.ToolCall) bool {
+	var in memoryCall
+	return call.Name == toolMemory && json.Unmarshal(call.Input, &in) == nil && in.Command != commandView
 }
 
 func view(path string) claudetest.Block {

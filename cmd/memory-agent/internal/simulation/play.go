@@ -38,8 +38,11 @@ func (p *player) play(ctx context.Context, s Setting) (Counts, error) {
 		t.add(req)
 		return m.Respond(ctx, req)
 	}
-	api := claudetest.Start(claudetest.ModelFunc(respond),
+	api, err := claudetest.Start(claudetest.ModelFunc(respond),
 		claudetest.WithTokenCounter(p.count), claudetest.WithoutBodies())
+	if err != nil {
+		return Counts{}, err
+	}
 	defer api.Close()
 
 	if err := p.converse(ctx, api, s); err != nil {

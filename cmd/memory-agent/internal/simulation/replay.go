@@ -281,7 +281,7 @@ func (r *recording) play(ctx context.Context, s Setting) (Counts, error) {
 	t := tally{count: countSized}
 	searched := 0
 	next := 0
-	api := claudetest.Start(claudetest.ModelFunc(
+	api, err := claudetest.Start(claudetest.ModelFunc(
 		func(_ context.Context, req *claudetest.Request) (claudetest.Turn, error) {
 			mu.Lock()
 			defer mu.Unlock()
@@ -298,6 +298,9 @@ func (r *recording) play(ctx context.Context, s Setting) (Counts, error) {
 			return e.answer.played(), nil
 		}),
 		claudetest.WithTokenCounter(countSized), claudetest.WithWarnAt(0), claudetest.WithoutBodies())
+	if err != nil {
+		return Counts{}, err
+	}
 	defer api.Close()
 
 	if err := r.converse(ctx, api, s); err != nil {
@@ -312,15 +315,10 @@ func (r *recording) play(ctx context.Context, s Setting) (Counts, error) {
 
 // searchedAgain counts the calls of the answer whose earlier result is cleared in the request.
 func (e exchange) searchedAgain(req *claudetest.Request) int {
-	if len(e.repeats) == 0 {
-		return 0
-	}
 	n := 0
-	for _, m := range req.Messages {
-		for _, b := range m.Content {
-			if b.Type == "tool_result" && isCleared(b) && slices.Contains(e.repeats, b.ToolUseID) {
-				n++
-			}
+	for _, call := range req.Calls() {
+		if isCleared(call.Result) && slices.Contains(e.repeats, call.ID) {
+			n++
 		}
 	}
 	return n

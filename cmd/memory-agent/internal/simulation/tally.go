@@ -74,10 +74,10 @@ func (t *tally) add(req *claudetest.Request) {
 	now := prefix{tokens: req.InputTokens}
 	for _, m := range req.Messages {
 		now.blocks += len(m.Content)
-		for _, b := range m.Content {
-			if b.Type == "tool_result" {
-				now.cleared = append(now.cleared, flag(isCleared(b)))
-			}
+	}
+	for _, call := range req.Calls() {
+		if call.Answered {
+			now.cleared = append(now.cleared, flag(isCleared(call.Result)))
 		}
 	}
 	if bytes.Count(now.cleared, []byte{1}) > bytes.Count(t.cleared, []byte{1}) {
@@ -118,8 +118,8 @@ func (t *tally) cached(now prefix) int {
 }
 
 // isCleared tells whether the content of a tool result is gone, be it that the API or that the client cleared it.
-func isCleared(result claudetest.Block) bool {
-	return result.Cleared || resultText(result) == claudetest.ClearedText
+func isCleared(result claudetest.ToolResult) bool {
+	return result.Cleared || result.Text == claudetest.ClearedText
 }
 
 func flag(is bool) byte {
