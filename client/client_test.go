@@ -183,7 +183,7 @@ func TestRequestIDsDiffer(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if a, b := <-ids, <-ids; a == b || len(a) < 20 || len(a) > maxRequestIDBytes {
+	if a, b := <-ids, <-ids; a == b || len(a) < 20 || len(a) > maxIDBytes {
 		t.Errorf("request ids %q and %q, want two long ones that differ", a, b)
 	}
 }

@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"errors"
 	"net"
 	"path/filepath"
 	"slices"
@@ -84,7 +85,8 @@ func serve(t *testing.T, l net.Listener, f *fake) *grpc.Server {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		if err := s.Serve(l); err != nil {
+		// A test without a call may be over before the server has begun.
+		if err := s.Serve(l); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
 			t.Errorf("serve: %v", err)
 		}
 	}()

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"unicode/utf8"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -16,15 +17,16 @@ import (
 	memoryv1 "github.com/seed-7f2870e1/memoryd/gen/memoryd/v1"
 )
 
-// maxRequestIDBytes is the most bytes that the service takes as a request id.
-const maxRequestIDBytes = 128
+// maxIDBytes is the most bytes that the service takes as a request id or a session.
+const maxIDBytes = 128
 
 // Handler executes the memory tool for an agent in one namespace. It is made by Client.Handler and is safe for
 // concurrent use.
 type Handler struct {
 	client    *Client
 	namespace string
-	session   string
+	session   string // as it was given
+	recorded  string // the session as the service takes it
 	onError   func(error)
 	guard     *guard // nil without GuardStaleEdits
 }
@@ -32,10 +34,18 @@ type Handler struct {
 // HandlerOption is an option of Client.Handler.
 type HandlerOption func(*Handler)
 
-// WithSession names the agent run, for the record and for the request ids of tool calls (see HandleCall): at most 128
-// bytes.
+// WithSession names the agent run, for the record and for the request ids of tool calls (see HandleCall). A name of
+// more than 128 bytes is recorded as "sha256:" and its SHA-256 in hexadecimal; what is not valid UTF-8 in a shorter
+// one, as U+FFFD.
 func WithSession(session string) HandlerOption {
-	return func(h *Handler) { h.session = validUTF8(session) }
+	return func(h *Handler) { h.session, h.recorded = session, recordedSession(session) }
+}
+
+func recordedSession(session string) string {
+	if valid := validUTF8(session); len(valid) <= maxIDBytes {
+		return valid
+	}
+	return digest(session)
 }
 
 // WithErrorFunc gives the error of every call that failed to a function, for the log: the model is told only that there
@@ -86,9 +96,13 @@ func (h *Handler) HandleToolUse(ctx context.Context, block json.RawMessage) (jso
 // parsed. An empty id is that of no block, and is handled as by Handle.
 //
 // The request id is made of the session and the id of the block, so that a call that is handled again, even by another
-// process, is the same request: "session/id", or "id" without a session. Where that would be longer than 128 bytes, or
-// the id has a "/", it is the SHA-256 of both. So without a session the ids must be unique in the namespace, as those
-// of the Messages API are.
+// process, is the same request: "session/id", or "id" without a session. Where that would be longer than 128 bytes or
+// is not valid UTF-8, or the id has a "/", it is the SHA-256 of both. So without a session the ids must be unique in
+// the namespace, as those of the Messages API are.
+//
+// What the service remembers under a request id is a change that it made: handled again, the call has the same answer
+// and changes nothing. A call that failed changed nothing and is not remembered. Handled again it is tried again, and
+// succeeds if it can by now, be it because of a later call of the same turn. Nor is a view remembered.
 func (h *Handler) HandleCall(ctx context.Context, toolUseID string, input json.RawMessage) Result {
 	if toolUseID == "" {
 		return h.Handle(ctx, input)
@@ -101,7 +115,7 @@ func (h *Handler) execute(ctx context.Context, input []byte, requestID string) (
 	req := prepare(h.client, &memoryv1.ExecuteRequest{
 		Namespace: h.namespace,
 		RequestId: requestID,
-		Session:   h.session,
+		Session:   h.recorded,
 		Input:     string(input),
 	})
 	h.guard.prepare(req)
@@ -160,14 +174,16 @@ func parseToolUse(block []byte) (id string, input json.RawMessage, err error) {
 }
 
 // requestID names the request of a tool_use block; see HandleCall. Different pairs have different names: the id is
-// what follows the last "/".
+// what follows the last "/". Bytes that are not valid UTF-8 would all be U+FFFD to the service.
 func requestID(session, toolUseID string) string {
 	id := toolUseID
 	if session != "" {
 		id = session + "/" + toolUseID
 	}
-	if len(id) > maxRequestIDBytes || strings.Contains(toolUseID, "/") {
-		return fmt.Sprintf("sha256:%x", sha256.Sum256([]byte(session+"\x00"+toolUseID)))
+	if len(id) > maxIDBytes || !utf8.ValidString(id) || strings.Contains(toolUseID, "/") {
+		return digest(session + "\x00" + toolUseID)
 	}
 	return id
 }
+
+func digest(s string) string { return fmt.Sprintf("sha256:%x", sha256.Sum256([]byte(s))) }

@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -495,6 +496,39 @@ func TestHandleCall(t *testing.T) {
 	}
 }
 
+// A session of any bytes is one that the service takes, and sessions that differ are never the same in a request id.
+func TestWithSession(t *testing.T) {
+	var got *memoryv1.ExecuteRequest
+	c, _ := start(t, &fake{
+		execute: func(_ context.Context, req *memoryv1.ExecuteRequest) (*memoryv1.ExecuteResponse, error) {
+			got = req
+			return textResponse("done"), nil
+		},
+	})
+	long := strings.Repeat("s", 128)
+	requestIDs := make(map[string]string)
+	for _, tt := range []struct{ session, want string }{
+		{"", ""},
+		{"run-7", "run-7"},
+		{long, long},
+		{long + "s", fmt.Sprintf("sha256:%x", sha256.Sum256([]byte(long+"s")))},
+		{long + "t", fmt.Sprintf("sha256:%x", sha256.Sum256([]byte(long+"t")))},
+		{"run\xfe", "run\uFFFD"},
+		{"run\xff", "run\uFFFD"},
+		{long[:127] + "\xff", fmt.Sprintf("sha256:%x", sha256.Sum256([]byte(long[:127]+"\xff")))}, // U+FFFD has 3 bytes
+	} {
+		h := c.Handler("n", WithSession(tt.session))
+		checkResult(t, h.HandleCall(t.Context(), "toolu_1", json.RawMessage(viewInput)), Result{Content: textContent("done")})
+		if got.GetSession() != tt.want {
+			t.Errorf("session %q is %q to the service, want %q", tt.session, got.GetSession(), tt.want)
+		}
+		if other, ok := requestIDs[got.GetRequestId()]; ok {
+			t.Errorf("sessions %q and %q have the same request id: %q", other, tt.session, got.GetRequestId())
+		}
+		requestIDs[got.GetRequestId()] = tt.session
+	}
+}
+
 func TestHandleToolUse_NotAToolUseBlock(t *testing.T) {
 	h := dead(t).Handler("") // nothing here reaches the service
 	for _, tt := range []struct{ block, want string }{
@@ -545,6 +579,12 @@ func TestRequestID(t *testing.T) {
 		{"s", strings.Repeat("x", 127), "sha256:"},
 		{strings.Repeat("s", 128), "a", "sha256:"},
 		{strings.Repeat("s", 128), "b", "sha256:"},
+		{"", "a\uFFFD", "a\uFFFD"},
+		{"", "a\xfe", "sha256:"},
+		{"", "a\xff", "sha256:"},
+		{"s\xfe", "a", "sha256:"},
+		{"s\xff", "a", "sha256:"},
+		{"s\uFFFD", "a", "s\uFFFD/a"},
 	} {
 		got := requestID(tt.session, tt.id)
 		if strings.HasPrefix(tt.want, "sha256:") {

@@ -67,6 +67,48 @@ func forEachAgent(t *testing.T, test func(t *testing.T, start func(api *claudete
 	}
 }
 
+// forEachTool is forEachAgent for tests that have the tool of the runner in hand.
+func forEachTool(t *testing.T, test func(t *testing.T, start func(api *claudetest.API, tool *anthropictool.Tool) agent)) {
+	t.Helper()
+	type start = func(claude *anthropic.BetaMessageService, tools []anthropic.BetaTool) agent
+	for name, start := range map[string]start{
+		"on a thread": func(claude *anthropic.BetaMessageService, tools []anthropic.BetaTool) agent {
+			return claude.NewToolRunner(tools, boundParams(false))
+		},
+		"without a thread": func(claude *anthropic.BetaMessageService, tools []anthropic.BetaTool) agent {
+			return claude.NewToolRunner(tools, boundParams(true))
+		},
+		"over a thread": func(claude *anthropic.BetaMessageService, tools []anthropic.BetaTool) agent {
+			return claude.NewThread(threadParams()).NewToolRunner(tools)
+		},
+		"streaming on a thread": func(claude *anthropic.BetaMessageService, tools []anthropic.BetaTool) agent {
+			return claude.NewToolRunnerStreaming(tools, boundParams(false))
+		},
+		"streaming without a thread": func(claude *anthropic.BetaMessageService, tools []anthropic.BetaTool) agent {
+			return claude.NewToolRunnerStreaming(tools, boundParams(true))
+		},
+		"streaming over a thread": func(claude *anthropic.BetaMessageService, tools []anthropic.BetaTool) agent {
+			return claude.NewThread(threadParams()).NewToolRunnerStreaming(tools)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			test(t, func(api *claudetest.API, tool *anthropictool.Tool) agent {
+				claude := api.Client()
+				a := start(&claude.Beta.Messages, []anthropic.BetaTool{tool})
+				tool.Bind(a)
+				return a
+			})
+		})
+	}
+}
+
+// boundParams is runnerParams with the definition of the tool.
+func boundParams(disableThread bool) anthropic.BetaToolRunnerParams {
+	return anthropic.BetaToolRunnerParams{
+		BetaMessageNewParams: anthropictool.Params(params()), DisableThread: disableThread,
+	}
+}
+
 // run runs an agent to its end.
 func run(ctx context.Context, a agent) error {
 	switch a := a.(type) {

@@ -36,10 +36,15 @@
 // however often it is asked. So a turn whose results did not arrive can be run again, by another process too: keep what
 // RawJSON of the message returns, unmarshal it into a message, and give that to HandleMessage or HandleBetaMessage.
 //
+// What is remembered across processes are the changes that were made. A call that failed changed nothing and is tried
+// again, and a view is made again. So a call that failed may succeed the second time, where a later call of its turn
+// has removed what it failed for: a create over a file that is there, say, before the delete of that file.
+//
 // A runner of the SDK cannot always go on after an error. Once the tools have run it has their results, and if the
 // request that sends them fails, and the runner is called again, it runs the tools again and sends both, which the API
 // refuses. And where its context ended while they ran, the results say that the service cannot be reached. So carry on
 // with a new runner. Its messages are those of the old one (Messages) up to the last of the assistant and then, if that
-// stopped for tool_use, a user message with what HandleBetaMessage returns for LastMessage of the old runner, and with
-// the results of the other tools.
+// stopped for tool_use, a user message with what Results of the old runner's tool returns, and with the results of the
+// other tools; the example of Tool.Results shows it. Within the process the tool also has the answers of the calls that
+// failed. It has to be made with New for that, as NewToolRunner keeps its own to itself.
 package anthropictool

@@ -65,6 +65,46 @@ func ExampleTool_Bind() {
 	}
 }
 
+// A request failed, or its context ended while the tools ran. A new runner carries on where the old one is.
+func ExampleTool_Results() {
+	memoryd, err := client.Dial(client.DefaultTarget)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer memoryd.Close()
+	memory := memoryd.Handler("acme/support/user-42", client.WithSession("run-7"))
+
+	claude, ctx := anthropic.NewClient(), context.Background()
+	params := anthropic.BetaToolRunnerParams{BetaMessageNewParams: anthropictool.Params(anthropic.BetaMessageNewParams{
+		Model:     anthropic.ModelClaudeSonnet5_5,
+		MaxTokens: 4096,
+		Messages: []anthropic.BetaMessageParam{
+			anthropic.NewBetaUserMessage(anthropic.NewBetaTextBlock("Hi, do you remember me?")),
+		},
+	})}
+	for range 3 {
+		tool := anthropictool.New(memory)
+		runner := claude.Beta.Messages.NewToolRunner([]anthropic.BetaTool{tool}, params)
+		tool.Bind(runner)
+		if _, err = runner.RunToCompletion(ctx); err == nil {
+			break
+		}
+		params.Messages = runner.Messages()
+		if runner.LastMessage() == nil {
+			continue // there was no answer yet
+		}
+		for params.Messages[len(params.Messages)-1].OfAssistant == nil {
+			params.Messages = params.Messages[:len(params.Messages)-1]
+		}
+		if results := tool.Results(ctx); len(results) > 0 {
+			params.Messages = append(params.Messages, anthropic.NewBetaUserMessage(results...))
+		}
+	}
+	if err != nil {
+		log.Fatal(err)
+	}
+}
+
 // A loop that is written by hand.
 func ExampleHandleMessage() {
 	memoryd, err := client.Dial(client.DefaultTarget)
@@ -95,7 +135,8 @@ func ExampleHandleMessage() {
 	}
 }
 
-// A process that was killed left the last message of the model in a file. The next one makes what is left of its calls.
+// A process that was killed left the last message of the model in a file. The next one makes what is left of its calls,
+// and tries those again that failed.
 func ExampleHandleBetaMessage_afterACrash() {
 	memoryd, err := client.Dial(client.DefaultTarget)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 
 // HandleToolUse executes a call of the memory tool and returns its result, which is never missing: whatever is wrong
 // with the call or the service is in it, as a text for the model. The name of the block does not matter. A call that is
-// handled again, by another process too, changes nothing twice; see client.Handler.HandleCall.
+// handled again, by another process too, makes no change twice; see client.Handler.HandleCall for one that failed.
 //
 // A block is not to be handled unless its message stopped for tool_use. HandleMessage sees to that.
 func HandleToolUse(
@@ -36,6 +36,10 @@ func HandleBetaToolUse(
 // There are no results unless the message stopped for tool_use: the calls of one that was refused or cut off must not
 // run. Where ctx is done before the end, there are all results, but the last of them say that the service cannot be
 // reached or did not answer. They are of no use to the model, and the message can be handled again.
+//
+// A message can also be handled again by another process. What memoryd remembers until then are the changes that were
+// made: those calls change nothing and have the same answers. A call that failed changed nothing and is tried again; it
+// may succeed now, where a later call of the message has removed what it failed for. A view is made again.
 func HandleMessage(
 	ctx context.Context, handler *client.Handler, message *anthropic.Message,
 ) []anthropic.ContentBlockParamUnion {
@@ -52,8 +56,10 @@ func HandleMessage(
 	return results
 }
 
-// HandleBetaMessage is HandleMessage for the beta types. Where another model has taken over, only the calls after the
-// last fallback block are executed: those before it belong to the answer that was refused.
+// HandleBetaMessage is HandleMessage for the beta types, and what is said there of a message that is handled again is
+// true here: a call that failed is tried again. Where the runner of the message is in the same process, Tool.Results
+// has the answers that were given. Where another model has taken over, only the calls after the last fallback block are
+// executed: those before it belong to the answer that was refused.
 func HandleBetaMessage(
 	ctx context.Context, handler *client.Handler, message *anthropic.BetaMessage,
 ) []anthropic.BetaContentBlockParamUnion {

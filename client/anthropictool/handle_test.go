@@ -286,6 +286,44 @@ func TestHandleMessage_AfterACrash(t *testing.T) {
 	})
 }
 
+// Only changes that were made are remembered across processes: a call that failed is tried again, and finds what the
+// first attempt at the turn has left.
+func TestHandleMessage_FailedCallIsTriedAgain(t *testing.T) {
+	forEachLoop(t, func(t *testing.T, l loop) {
+		c := servertest.New(t).Client
+		write(t, c, "/memories/f", "old")
+		_, message := mustAsk(t, l, claudetest.Script(
+			use(create("/memories/f", "new"), input{"command": "delete", "path": "/memories/f"}),
+		))
+		deleted := "Successfully deleted /memories/f"
+		for _, want := range []struct {
+			texts []string
+			file  string
+		}{
+			{[]string{"Error: File /memories/f already exists", deleted}, ""},
+			{[]string{"File created successfully at: /memories/f", deleted}, "new"},
+			{[]string{"File created successfully at: /memories/f", deleted}, "new"},
+		} {
+			results, err := l.handle(t.Context(), c.Handler(namespace), message)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for _, result := range results {
+				var block anthropic.ToolResultBlockParam
+				if err := json.Unmarshal(result, &block); err != nil {
+					t.Fatal(err)
+				}
+				got = append(got, block.Content[0].OfText.Text)
+			}
+			if diff := cmp.Diff(want.texts, got); diff != "" {
+				t.Errorf("results (-want +got):\n%s", diff)
+			}
+			checkFile(t, c, "/memories/f", want.file)
+		}
+	})
+}
+
 // Where the context ends there are results all the same, and none of them is a change.
 func TestHandleMessage_Cancelled(t *testing.T) {
 	forEachLoop(t, func(t *testing.T, l loop) {

@@ -13,13 +13,10 @@ import (
 	memoryv1 "github.com/seed-7f2870e1/memoryd/gen/memoryd/v1"
 )
 
-// ArrivalTimeout is how long a call waits for the runner to bring the calls before it in the same turn. The runner
-// brings them all at once, so only what stands between it and the tool can keep one back. A call that has come is
-// waited for until it is answered.
-const ArrivalTimeout = 10 * time.Second
-
 // order executes the memory calls of a message one after the other. Its zero value is ready.
 type order struct {
+	arrivalTimeout time.Duration // see WithArrivalTimeout; 0 or less is no limit
+
 	mu      sync.Mutex
 	message *anthropic.BetaMessage // of the turn that runs
 	calls   []*call                // of the message, in the order of their blocks
@@ -29,12 +26,15 @@ type order struct {
 type call struct {
 	id    string
 	input json.RawMessage // as the model sent it
-	given []byte          // as the runner gives it to tools
+	given []byte          // as the runner gives it to tools; nil: it cannot, and answers the call itself
 
 	visits  int            // how often the runner came for it
 	answer  *client.Result // nil: there is none to keep
 	attempt *attempt       // the latest
 }
+
+// comes tells whether the runner comes for the call with this input.
+func (c *call) comes(given []byte) bool { return c.given != nil && bytes.Equal(c.given, given) }
 
 // attempt is an attempt to answer a call. The calls after it wait until it is over.
 type attempt struct {
@@ -68,65 +68,87 @@ type handleFunc func(ctx context.Context, id string, input json.RawMessage) clie
 func (o *order) run(
 	ctx context.Context, message *anthropic.BetaMessage, given []byte, handle handleFunc,
 ) (client.Result, bool) {
-	c, answer, earlier := o.arrive(ctx, message, given)
-	if c == nil {
+	calls, at := o.visit(message, given)
+	if at < 0 {
 		return client.Result{}, false
 	}
+	return o.answer(ctx, calls, at, handle), true
+}
+
+// answer answers calls[at], unless that was done already, after those before it.
+func (o *order) answer(ctx context.Context, calls []*call, at int, handle handleFunc) client.Result {
+	c := calls[at]
+	answer, earlier := o.begin(ctx, calls, at)
 	if answer != nil {
-		return *answer, true
+		return *answer
 	}
 	o.wait(ctx, earlier)
 	result := handle(ctx, c.id, c.input) // which has a text for a context that is done, too
 	o.leave(c, result)
-	return result, true
+	return result
 }
 
-// arrive returns the call that the runner has come for, or nil, with its answer if there is one to keep, or else with
-// the attempts to wait for.
-func (o *order) arrive(
-	ctx context.Context, message *anthropic.BetaMessage, given []byte,
-) (c *call, answer *client.Result, earlier []*attempt) {
+// take returns the calls of the message, with what is known of them.
+func (o *order) take(message *anthropic.BetaMessage) []*call {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if message != o.message {
 		o.message, o.calls = message, callsOf(message)
 	}
-	at := -1
-	for i := range o.calls { // of those with equal inputs, the one that the runner has come for least
-		if bytes.Equal(o.calls[i].given, given) && (at < 0 || o.calls[i].visits < o.calls[at].visits) {
+	return o.calls
+}
+
+// visit returns the calls of the message, and which of them the runner has come for, or -1.
+func (o *order) visit(message *anthropic.BetaMessage, given []byte) (calls []*call, at int) {
+	calls, at = o.take(message), -1
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for i := range calls { // of those with equal inputs, the one that the runner has come for least
+		if calls[i].comes(given) && (at < 0 || calls[i].visits < calls[at].visits) {
 			at = i
 		}
 	}
-	if at < 0 {
-		return nil, nil, nil
+	if at >= 0 {
+		calls[at].visits++
 	}
-	c = o.calls[at]
-	c.visits++
+	return calls, at
+}
+
+// begin begins an attempt to answer calls[at] and returns those to wait for, or the answer if there is one to keep.
+func (o *order) begin(ctx context.Context, calls []*call, at int) (answer *client.Result, earlier []*attempt) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	c := calls[at]
 	if c.answer != nil {
-		return c, c.answer, nil
+		return c.answer, nil
 	}
 	if isClosed(c.attempt.over) { // without an answer to keep, or before the runner came
 		c.attempt = newAttempt()
 	}
 	c.attempt.begun, c.attempt.turn = true, ctx.Done()
-	for _, before := range o.calls[:at] {
-		if before.answer == nil && isClosed(before.attempt.over) && isClosed(before.attempt.turn) {
+	for _, before := range calls[:at] {
+		again := before.given != nil && isClosed(before.attempt.turn)
+		if before.answer == nil && isClosed(before.attempt.over) && again {
 			before.attempt = newAttempt() // the turn is run again, and the runner will come for this one too
 		}
 		earlier = append(earlier, before.attempt)
 	}
-	return c, nil, earlier
+	return nil, earlier
 }
 
 // wait returns when the attempts are over, or ctx is done.
 func (o *order) wait(ctx context.Context, attempts []*attempt) {
-	arrival := time.NewTimer(ArrivalTimeout)
-	defer arrival.Stop()
+	var limit <-chan time.Time
+	if o.arrivalTimeout > 0 {
+		timer := time.NewTimer(o.arrivalTimeout)
+		defer timer.Stop()
+		limit = timer.C
+	}
 	for _, a := range attempts {
 		for !isClosed(a.over) {
 			select {
 			case <-a.over:
-			case <-arrival.C:
+			case <-limit:
 				o.skip(attempts)
 			case <-ctx.Done():
 				return
@@ -173,13 +195,13 @@ func callsOf(message *anthropic.BetaMessage) []*call {
 	var calls []*call
 	for _, block := range memoryBlocks(message) {
 		use := block.AsToolUse()
-		given, err := json.Marshal(use.Input)
-		if err != nil {
-			continue // the runner answers it by itself, for the same reason
+		c := &call{id: use.ID, input: json.RawMessage(use.JSON.Input.Raw()), attempt: newAttempt()}
+		if given, err := json.Marshal(use.Input); err == nil {
+			c.given = given
+		} else { // a number was too large for the runner
+			c.attempt.end()
 		}
-		calls = append(calls, &call{
-			id: use.ID, input: json.RawMessage(use.JSON.Input.Raw()), given: given, attempt: newAttempt(),
-		})
+		calls = append(calls, c)
 	}
 	return calls
 }

@@ -123,7 +123,7 @@ func TestOrder_AnyArrival(t *testing.T) {
 	for _, arrival := range permutations(ids) {
 		t.Run(strings.Join(arrival, ""), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				var o order
+				o := order{arrivalTimeout: DefaultArrivalTimeout}
 				e := &executions{}
 				message := turnOf(t, ids...)
 				results := make(map[string]<-chan string)
@@ -155,7 +155,7 @@ func permutations(s []string) [][]string {
 
 func TestOrder_WhichCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var o order
+		o := order{arrivalTimeout: DefaultArrivalTimeout}
 		e := &executions{}
 		message := messageOf(
 			t,
@@ -183,7 +183,7 @@ func TestOrder_WhichCalls(t *testing.T) {
 
 // The handler is given what the model sent, and not what the runner made of it.
 func TestOrder_Input(t *testing.T) {
-	var o order
+	o := order{arrivalTimeout: DefaultArrivalTimeout}
 	input := `{ "z": 1e2, "z": 1.0, "a":"\u003c<\ud800" }`
 	message := messageOf(t, memoryCall("a", input))
 	given, err := json.Marshal(message.Content[0].AsToolUse().Input)
@@ -201,40 +201,131 @@ func TestOrder_Input(t *testing.T) {
 	}
 }
 
-// A call that does not come is waited for until ArrivalTimeout, once.
+// A call that does not come is waited for until the arrival timeout is over, once.
 func TestOrder_CallThatDoesNotCome(t *testing.T) {
+	for timeout, tool := range map[time.Duration]*Tool{
+		DefaultArrivalTimeout: New(nil),
+		time.Second:           New(nil, WithArrivalTimeout(time.Second)),
+		24 * time.Hour:        New(nil, WithArrivalTimeout(24*time.Hour)), // a person
+	} {
+		t.Run(timeout.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				o := &order{arrivalTimeout: tool.order.arrivalTimeout}
+				e := &executions{}
+				message := turnOf(t, "a", "b", "c", "d")
+				start := time.Now()
+				c := visit(t.Context(), o, message, inputOf("c"), e)
+				time.Sleep(timeout - 1)
+				synctest.Wait()
+				checkIDs(t, e)
+				b := visit(t.Context(), o, message, inputOf("b"), e) // just in time; a is still missing
+				checkResult(t, "b", b, "done b 1")
+				checkResult(t, "c", c, "done c 1")
+				if got, want := time.Since(start), timeout+2*time.Second; got != want {
+					t.Errorf("b and c took %v, want %v", got, want)
+				}
+				checkResult(t, "d", visit(t.Context(), o, message, inputOf("d"), e), "done d 1")
+				if got, want := time.Since(start), timeout+3*time.Second; got != want {
+					t.Errorf("d, after a was given up, took until %v, want %v", got, want)
+				}
+				checkResult(t, "a", visit(t.Context(), o, message, inputOf("a"), e), "done a 1")
+				checkIDs(t, e, "b", "c", "d", "a")
+			})
+		})
+	}
+}
+
+// Without an arrival timeout a call is waited for as long as it takes.
+func TestOrder_NoArrivalTimeout(t *testing.T) {
+	for _, timeout := range []time.Duration{0, -1} {
+		tool := New(nil, WithArrivalTimeout(timeout))
+		synctest.Test(t, func(t *testing.T) {
+			o := &order{arrivalTimeout: tool.order.arrivalTimeout}
+			e := &executions{}
+			message := turnOf(t, "a", "b")
+			b := visit(t.Context(), o, message, inputOf("b"), e)
+			time.Sleep(1000 * time.Hour)
+			a := visit(t.Context(), o, message, inputOf("a"), e)
+			checkResult(t, "a", a, "done a 1")
+			checkResult(t, "b", b, "done b 1")
+			checkIDs(t, e, "a", "b")
+		})
+	}
+}
+
+// A call whose input the runner cannot read is answered by the runner itself, and those after it do not wait for it.
+func TestOrder_CallThatCannotCome(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var o order
+		o := &order{}
 		e := &executions{}
+		message := messageOf(t, memoryCall("a", `{"n":1e400}`), memoryCall("b", inputOf("b")))
+		ctx, cancel := context.WithCancel(t.Context())
+		if calls := o.take(message); len(calls) != 2 || o.answer(ctx, calls, 0, e.handle).Text() != "done a 1" {
+			t.Errorf("got %d calls, want the first to be answered when it is asked for", len(calls))
+		}
+		cancel()
+		if _, at := o.visit(message, nil); at >= 0 {
+			t.Errorf("the runner came for call %d with no input", at)
+		}
+		checkResult(t, "b", visit(t.Context(), o, message, inputOf("b"), e), "done b 1")
+		checkIDs(t, e, "a", "b")
+	})
+	synctest.Test(t, func(t *testing.T) {
+		o := &order{}
+		e := &executions{answers: map[string]client.Result{
+			"a": {IsError: true, Reason: memoryv1.Reason_REASON_TOO_MANY_CALLS},
+		}}
+		message := messageOf(t, memoryCall("a", `{"n":1e400}`), memoryCall("b", inputOf("b")))
+		ctx, cancel := context.WithCancel(t.Context())
+		o.answer(ctx, o.take(message), 0, e.handle)
+		cancel()
+		checkResult(t, "b", visit(t.Context(), o, message, inputOf("b"), e), "done b 1")
+	})
+}
+
+// All calls are answered at once where the runner is gone: those that were answered with the same, the others in order.
+func TestOrder_AllAnswers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := &order{arrivalTimeout: DefaultArrivalTimeout}
+		failed := client.Result{IsError: true, Reason: memoryv1.Reason_REASON_CREATE_PATH_EXISTS}
+		e := &executions{answers: map[string]client.Result{"a": failed}}
 		message := turnOf(t, "a", "b", "c", "d")
-		start := time.Now()
-		c := visit(t.Context(), &o, message, inputOf("c"), e)
-		time.Sleep(ArrivalTimeout - 1)
+		ctx, cancel := context.WithCancel(t.Context())
+		a := visit(ctx, o, message, inputOf("a"), e)
+		b := visit(ctx, o, message, inputOf("b"), e)
+		d := visit(ctx, o, message, inputOf("d"), e) // waits for c, which has not come
+		checkResult(t, "a", a, failed.Reason.String())
 		synctest.Wait()
-		checkIDs(t, e)
-		b := visit(t.Context(), &o, message, inputOf("b"), e) // just in time; a is still missing
-		checkResult(t, "b", b, "done b 1")
-		checkResult(t, "c", c, "done c 1")
-		if got, want := time.Since(start), ArrivalTimeout+2*time.Second; got != want {
-			t.Errorf("b and c took %v, want %v", got, want)
+		cancel() // b is being executed
+		checkResult(t, "b", b, memoryv1.Reason_REASON_SERVICE_UNREACHABLE.String())
+		checkResult(t, "d", d, memoryv1.Reason_REASON_SERVICE_UNREACHABLE.String())
+
+		delete(e.answers, "a") // it could be done now
+		start := time.Now()
+		for range 2 {
+			calls := o.take(message)
+			for at, want := range []string{"", "done b 2", "done c 1", "done d 1"} {
+				got := o.answer(t.Context(), calls, at, e.handle)
+				if got.Text() != want || got.IsError != (at == 0) {
+					t.Errorf("%s: got %v, want %q", calls[at].id, got, want)
+				}
+			}
 		}
-		checkResult(t, "d", visit(t.Context(), &o, message, inputOf("d"), e), "done d 1")
-		if got, want := time.Since(start), ArrivalTimeout+3*time.Second; got != want {
-			t.Errorf("d, after a was given up, took until %v, want %v", got, want)
+		if got := time.Since(start); got != 3*time.Second {
+			t.Errorf("it took %v, want no wait", got)
 		}
-		checkResult(t, "a", visit(t.Context(), &o, message, inputOf("a"), e), "done a 1")
-		checkIDs(t, e, "b", "c", "d", "a")
+		checkIDs(t, e, "a", "b", "b", "c", "d")
 	})
 }
 
 // A call that has come is waited for, however long it takes.
 func TestOrder_SlowCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var o order
+		o := order{arrivalTimeout: DefaultArrivalTimeout}
 		e := &executions{}
 		message := turnOf(t, "a", "b")
 		slow := func(ctx context.Context, id string, input json.RawMessage) client.Result {
-			time.Sleep(10 * ArrivalTimeout)
+			time.Sleep(10 * DefaultArrivalTimeout)
 			return e.handle(ctx, id, input)
 		}
 		b := visit(t.Context(), &o, message, inputOf("b"), e)
@@ -253,7 +344,7 @@ func TestOrder_TurnIsRunAgain(t *testing.T) {
 	for _, arrival := range permutations(ids) {
 		t.Run(strings.Join(arrival, ""), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				var o order
+				o := order{arrivalTimeout: DefaultArrivalTimeout}
 				e := &executions{}
 				message := turnOf(t, ids...)
 
@@ -292,7 +383,7 @@ func TestOrder_TurnIsRunAgain(t *testing.T) {
 // A call that had no answer to keep is waited for again by those after it, when the turn is run again.
 func TestOrder_TurnIsRunAgainAfterTrouble(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var o order
+		o := order{arrivalTimeout: DefaultArrivalTimeout}
 		e := &executions{answers: map[string]client.Result{
 			"a": {IsError: true, Reason: memoryv1.Reason_REASON_TOO_MANY_CALLS},
 		}}
@@ -303,7 +394,7 @@ func TestOrder_TurnIsRunAgainAfterTrouble(t *testing.T) {
 
 		delete(e.answers, "a")
 		b := visit(t.Context(), &o, message, inputOf("b"), e)
-		time.Sleep(ArrivalTimeout / 2)
+		time.Sleep(DefaultArrivalTimeout / 2)
 		a := visit(t.Context(), &o, message, inputOf("a"), e)
 		checkResult(t, "a", a, "done a 2")
 		checkResult(t, "b", b, "done b 1")
@@ -314,7 +405,7 @@ func TestOrder_TurnIsRunAgainAfterTrouble(t *testing.T) {
 // What wraps the tool may give every call a context of its own. One that ends early lets nobody wait forever.
 func TestOrder_ContextOfOneCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var o order
+		o := order{arrivalTimeout: DefaultArrivalTimeout}
 		e := &executions{}
 		message := turnOf(t, "a", "b", "c")
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second/2)
@@ -340,7 +431,7 @@ func TestOrder_ContextOfOneCall(t *testing.T) {
 // A context that ends while a call waits ends the wait.
 func TestOrder_CancelledWhileWaiting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var o order
+		o := order{arrivalTimeout: DefaultArrivalTimeout}
 		e := &executions{}
 		message := turnOf(t, "a", "b")
 		ctx, cancel := context.WithCancel(t.Context())
@@ -368,7 +459,7 @@ func TestOrder_WhatIsKept(t *testing.T) {
 	} {
 		t.Run(reason.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				var o order
+				o := order{arrivalTimeout: DefaultArrivalTimeout}
 				e := &executions{answers: map[string]client.Result{
 					"a": {IsError: reason != memoryv1.Reason_REASON_UNSPECIFIED, Reason: reason},
 				}}
@@ -396,7 +487,7 @@ func TestOrder_WhatIsKept(t *testing.T) {
 // Calls with equal inputs are all executed, each at its place, and have their own results again.
 func TestOrder_EqualInputs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var o order
+		o := order{arrivalTimeout: DefaultArrivalTimeout}
 		e := &executions{}
 		const view = `{"command":"view"}`
 		message := messageOf(t, memoryCall("v1", view), memoryCall("a", inputOf("a")), memoryCall("v2", view), memoryCall("v3", view))
@@ -425,7 +516,7 @@ func TestOrder_EqualInputs(t *testing.T) {
 // not.
 func TestOrder_EqualInputsAfterTrouble(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var o order
+		o := order{arrivalTimeout: DefaultArrivalTimeout}
 		e := &executions{answers: map[string]client.Result{
 			"v1": {IsError: true, Reason: memoryv1.Reason_REASON_TOO_MANY_CALLS},
 		}}
@@ -446,7 +537,7 @@ func TestOrder_EqualInputsAfterTrouble(t *testing.T) {
 // A call that comes twice at once is the same request twice.
 func TestOrder_CallComesTwiceAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var o order
+		o := order{arrivalTimeout: DefaultArrivalTimeout}
 		e := &executions{}
 		message := turnOf(t, "a", "b")
 		first := visit(t.Context(), &o, message, inputOf("a"), e)
@@ -462,7 +553,7 @@ func TestOrder_CallComesTwiceAtOnce(t *testing.T) {
 // The next message begins anew, even where it is the same in all but its address.
 func TestOrder_NextMessage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var o order
+		o := order{arrivalTimeout: DefaultArrivalTimeout}
 		e := &executions{}
 		for range 3 {
 			message := turnOf(t, "a", "b")

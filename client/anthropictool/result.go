@@ -22,6 +22,15 @@ func runnerResult(r client.Result) ([]anthropic.BetaToolResultBlockParamContentU
 	return betaContent(r), nil
 }
 
+// runnerToolResult returns what a runner makes of runnerResult.
+func runnerToolResult(id string, r client.Result) anthropic.BetaToolResultBlockParam {
+	content, err := runnerResult(r)
+	if err != nil {
+		return anthropic.NewBetaToolResultTextBlockParam(id, runnerPrefix+err.Error(), true)
+	}
+	return anthropic.BetaToolResultBlockParam{ToolUseID: id, Content: content}
+}
+
 func toolResult(id string, r client.Result) anthropic.ToolResultBlockParam {
 	return anthropic.ToolResultBlockParam{
 		ToolUseID: id,

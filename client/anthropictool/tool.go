@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/anthropics/anthropic-sdk-go/v2"
 	"github.com/anthropics/anthropic-sdk-go/v2/option"
@@ -30,14 +31,33 @@ type Runner interface {
 	LastMessage() *anthropic.BetaMessage
 }
 
+// DefaultArrivalTimeout is the arrival timeout of a tool that is given none; see WithArrivalTimeout.
+const DefaultArrivalTimeout = 10 * time.Second
+
+// Option is an option of New.
+type Option func(*Tool)
+
+// WithArrivalTimeout sets how long a call of a tool that is bound waits for the calls before it in the same turn to
+// come, which is DefaultArrivalTimeout otherwise; 0 or less is for as long as its context lasts. The runner brings them
+// all at once, so only what stands between it and the tool can keep one back; see Bind. A call that has come is waited
+// for until it is answered.
+func WithArrivalTimeout(d time.Duration) Option {
+	return func(t *Tool) { t.order.arrivalTimeout = d }
+}
+
 // New returns a tool that executes its calls with handler. Every runner needs one of its own. They cost nothing, and
 // can share a handler.
-func New(handler *client.Handler) *Tool {
-	return &Tool{handler: handler}
+func New(handler *client.Handler, opts ...Option) *Tool {
+	t := &Tool{handler: handler, order: order{arrivalTimeout: DefaultArrivalTimeout}}
+	for _, opt := range opts {
+		opt(t)
+	}
+	return t
 }
 
 // NewToolRunner returns a tool runner whose model has the memory of handler, besides other tools. The definition of
-// the memory tool is added to params, as Params does it.
+// the memory tool is added to params, as Params does it. The tool itself stays inside; who wants its Results after a
+// failure makes it with New.
 func NewToolRunner(
 	messages *anthropic.BetaMessageService, handler *client.Handler, tools []anthropic.BetaTool,
 	params anthropic.BetaToolRunnerParams, opts ...option.RequestOption,
@@ -71,17 +91,26 @@ func newRunner[R Runner](
 //
 //   - The memory calls of a turn are executed one after the other, in the order of their blocks.
 //   - A call is known by its id. A turn that is run again, after its context was cancelled, changes nothing twice: the
-//     calls that were answered have the same answer again, and the others are executed, in their order.
+//     calls that were answered, with success or not, have the same answer again, and the others are executed, in their
+//     order. So have Results.
 //   - The input is what the model sent, byte for byte, and not what the runner has made of it.
 //
 // Calls of one turn with equal inputs cannot be told apart. Each is executed, at its place in the order, but the runner
 // may give the result of one to the other.
 //
-// What stands between the runner and the tool, say a tool that asks a person first, must let the calls of a turn run
-// side by side and pass on the input as it is. A call that does not come, as it was answered or changed on the way, is
-// waited for by those after it, for ArrivalTimeout. One that was changed is executed as if the tool was unbound.
+// What stands between the runner and the tool must let the calls of a turn run side by side and pass on the input as it
+// is. One that was changed is executed as if the tool was unbound. A call that has not come is waited for by those
+// after it, until the arrival timeout is over. Then they are executed without it, and so, should it still come, it is
+// executed after them: the order is lost. One that never comes, as it was refused or changed on the way, costs them
+// that time.
 //
-// A tool that is bound to one runner must not be given to another, whose calls would be executed as if it was unbound.
+// So what asks a person about every call needs WithArrivalTimeout, with more than the longest time that it lets the
+// person take; for the calls after it, a refusal then takes as long. Where that is too long, ask about a turn before
+// its calls are run, that is between two steps of the runner, so that the answers are at hand when the calls come. A
+// second is enough for an arrival timeout then.
+//
+// A tool that is bound to one runner must not be given to another. It would take a call of the other for one of its
+// runner's where the inputs are equal, and give it the answer of that; it would execute any other as if it was unbound.
 func (t *Tool) Bind(runner Runner) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -102,6 +131,31 @@ func (t *Tool) Execute(
 		}
 	}
 	return runnerResult(t.handler.Handle(ctx, input))
+}
+
+// Results returns the results of the memory calls in the last message of the runner that the tool is bound to, in the
+// order of their blocks, for the user message that a new runner begins with in the place of one that failed; the
+// package comment says how. The calls that were answered have the same answers again, those that failed too. The others
+// are executed, one after the other. The results read as those of a runner do. It is to be called when the runner has
+// returned.
+//
+// What stands between the runner and the tool is passed by: a call that it refused or changed is executed as the model
+// sent it. Where ctx is done before the end, the last results are of no use; see HandleMessage. They are not kept, and
+// Results can be called again.
+//
+// There are no results if the tool is unbound, there is no message, or it did not stop for tool_use.
+func (t *Tool) Results(ctx context.Context) []anthropic.BetaContentBlockParamUnion {
+	message := t.lastMessage()
+	if message == nil || message.StopReason != anthropic.BetaStopReasonToolUse {
+		return nil
+	}
+	var results []anthropic.BetaContentBlockParamUnion
+	calls := t.order.take(message)
+	for at, c := range calls {
+		result := runnerToolResult(c.id, t.order.answer(ctx, calls, at, t.handler.HandleCall))
+		results = append(results, anthropic.BetaContentBlockParamUnion{OfToolResult: &result})
+	}
+	return results
 }
 
 // lastMessage returns the message whose calls are run, or nil. The runner may be one of the user's, and a panic in a

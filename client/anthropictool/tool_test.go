@@ -278,7 +278,7 @@ func step(ctx context.Context, a agent) {
 
 // A turn that is cancelled while its tools run has been made in part. The package comment says how to carry on.
 func TestRunner_CancelledInTheMiddle(t *testing.T) {
-	forEachAgent(t, func(t *testing.T, start func(*claudetest.API, *client.Handler) agent) {
+	forEachTool(t, func(t *testing.T, start func(*claudetest.API, *anthropictool.Tool) agent) {
 		s := startService(t)
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
@@ -288,17 +288,18 @@ func TestRunner_CancelledInTheMiddle(t *testing.T) {
 		})
 		c := s.client(t)
 		memory := c.Handler(namespace)
+		tool := anthropictool.New(memory)
 		model := newScript(
 			use(create("/memories/f", ""), insert("/memories/f", 0, "a"), insert("/memories/f", 0, "b")), claudetest.Say("Done."),
 		)
 		api := claudetest.New(t, model)
-		old := start(api, memory)
+		old := start(api, tool)
 		if err := run(ctx, old); !errors.Is(err, context.Canceled) {
 			t.Fatalf("got %v, want the error of the context", err)
 		}
 		checkFile(t, c, "/memories/f", "a\n")
 
-		carryOnAfter(t, old, api, memory)
+		carryOnAfter(t, old, tool, api, memory)
 		checkFile(t, c, "/memories/f", "b\na\n")
 		edited := "The file /memories/f has been edited."
 		want := []string{"File created successfully at: /memories/f", edited, edited}
@@ -309,36 +310,55 @@ func TestRunner_CancelledInTheMiddle(t *testing.T) {
 }
 
 // carryOnAfter runs a new runner in the place of one that failed, as the package comment says.
-func carryOnAfter(t *testing.T, failed agent, api *claudetest.API, memory *client.Handler) {
+func carryOnAfter(
+	t *testing.T, failed agent, tool *anthropictool.Tool, api *claudetest.API, memory *client.Handler,
+) {
 	t.Helper()
 	messages := failed.Messages()
 	for messages[len(messages)-1].OfAssistant == nil {
 		messages = messages[:len(messages)-1]
 	}
-	results := anthropictool.HandleBetaMessage(t.Context(), memory, failed.LastMessage())
 	params := runnerParams(false)
-	params.Messages = append(messages, anthropic.NewBetaUserMessage(results...))
+	params.Messages = append(messages, anthropic.NewBetaUserMessage(tool.Results(t.Context())...))
 	claude := api.Client()
 	mustRun(t, anthropictool.NewToolRunner(&claude.Beta.Messages, memory, nil, params))
 }
 
-// The request that sends the results fails.
+// The request that sends the results fails. The next one sends the same, also of the calls that failed: what they failed
+// for is gone by now.
 func TestRunner_RequestFails(t *testing.T) {
-	forEachAgent(t, func(t *testing.T, start func(*claudetest.API, *client.Handler) agent) {
+	forEachTool(t, func(t *testing.T, start func(*claudetest.API, *anthropictool.Tool) agent) {
 		c := servertest.New(t).Client
 		memory := c.Handler(namespace)
+		tool := anthropictool.New(memory)
+		write(t, c, "/memories/old", "old")
 		model := newScript(
-			use(create("/memories/f", ""), insert("/memories/f", 0, "once")), claudetest.Fail(claudetest.Overloaded()),
+			use(
+				create("/memories/f", ""), insert("/memories/f", 0, "once"),
+				create("/memories/old", "new"), input{"command": "delete", "path": "/memories/old"},
+				view("/memories/g"), create("/memories/g", ""),
+			),
+			claudetest.Fail(claudetest.Overloaded()),
 			claudetest.Say("Done."),
 		)
 		api := claudetest.New(t, model)
-		failing := start(api, memory)
+		failing := start(api, tool)
 		var failure *anthropic.Error
 		if err := run(t.Context(), failing); !errors.As(err, &failure) {
 			t.Fatalf("got %v, want that of the API", err)
 		}
-		carryOnAfter(t, failing, api, memory)
+		carryOnAfter(t, failing, tool, api, memory)
 		checkFile(t, c, "/memories/f", "once\n")
+		checkFile(t, c, "/memories/old", "")
+		want := []string{
+			"File created successfully at: /memories/f", "The file /memories/f has been edited.",
+			"Error: File /memories/old already exists", "Successfully deleted /memories/old",
+			"Error: The path /memories/g does not exist. Please provide a valid path.",
+			"File created successfully at: /memories/g",
+		}
+		if diff := cmp.Diff(want, model.texts(t, 0)); diff != "" {
+			t.Errorf("results (-want +got):\n%s", diff)
+		}
 		if diff := cmp.Diff(model.results[0], model.results[1]); diff != "" {
 			t.Errorf("results, when they failed to be sent and when they were (-first +second):\n%s", diff)
 		}
@@ -394,8 +414,7 @@ func (a *arrivals) Execute(
 // startWrapped returns a runner with what wraps a memory tool.
 func startWrapped(api *claudetest.API, wrapper anthropic.BetaTool, tool *anthropictool.Tool) *anthropic.BetaToolRunner {
 	claude := api.Client()
-	params := anthropic.BetaToolRunnerParams{BetaMessageNewParams: anthropictool.Params(params()), DisableThread: true}
-	runner := claude.Beta.Messages.NewToolRunner([]anthropic.BetaTool{wrapper}, params)
+	runner := claude.Beta.Messages.NewToolRunner([]anthropic.BetaTool{wrapper}, boundParams(true))
 	tool.Bind(runner)
 	return runner
 }
@@ -513,6 +532,53 @@ func TestTool_Unbound(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A tool has results for what its runner has to answer, and for nothing else.
+func TestTool_Results(t *testing.T) {
+	c := servertest.New(t).Client
+	message := func(stop string) anthropictool.Runner {
+		m := new(anthropic.BetaMessage)
+		data := `{"id":"msg_1","type":"message","role":"assistant","stop_reason":"` + stop + `","content":[
+			{"type":"tool_use","id":"toolu_1","name":"search","input":{}},
+			{"type":"tool_use","id":"toolu_2","name":"memory","input":{"command":"create","path":"/memories/f","file_text":"x"}},
+			{"type":"tool_use","id":"toolu_3","name":"memory","input":{"command":"view","path":"/memories/f","view_range":[1e400,1]}}]}`
+		if err := json.Unmarshal([]byte(data), m); err != nil {
+			t.Fatal(err)
+		}
+		return lastMessage(func() *anthropic.BetaMessage { return m })
+	}
+	tool := anthropictool.New(c.Handler(namespace))
+	for name, runner := range map[string]anthropictool.Runner{
+		"unbound":    nil,
+		"no message": lastMessage(func() *anthropic.BetaMessage { return nil }),
+		"refusal":    message(claudetest.StopRefusal),
+		"max_tokens": message(claudetest.StopMaxTokens),
+	} {
+		tool.Bind(runner)
+		if results := tool.Results(t.Context()); results != nil {
+			t.Errorf("%s: got %v, want no results", name, results)
+		}
+	}
+	checkFile(t, c, "/memories/f", "")
+
+	tool.Bind(message(claudetest.StopToolUse))
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, result := range tool.Results(ctx) {
+		if text := result.OfToolResult.Content[0].OfText.Text; text != textUnreachable {
+			t.Errorf("cancelled: got %q", text)
+		}
+	}
+	for range 2 {
+		results := tool.Results(t.Context())
+		if len(results) != 2 || results[0].OfToolResult.ToolUseID != "toolu_2" ||
+			results[0].OfToolResult.Content[0].OfText.Text != "File created successfully at: /memories/f" ||
+			results[1].OfToolResult.ToolUseID != "toolu_3" || !results[1].OfToolResult.IsError.Value {
+			t.Errorf("got %v", results)
+		}
+	}
+	checkFile(t, c, "/memories/f", "x")
 }
 
 // A wrapper that changes the input or answers a call itself does not stop the others.
