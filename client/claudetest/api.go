@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"reflect"
+	"runtime"
 	"slices"
 	"sync"
 
@@ -59,8 +61,8 @@ func Start(model Model, opts ...Option) (*API, error) {
 
 // New is Start for tests: the API is closed at the end of the test, and where Start fails the test ends with Fatalf.
 // What only a mistake in the test can cause is reported with Errorf: a request that a script has no turn for, turns of
-// a script that were never asked for, a model that panics, returns an error, or calls a tool that the request does not
-// offer.
+// a script that were never asked for, a model or token counter that panics, a model that returns an error, or calls a
+// tool that the request does not offer, a Failure that is none.
 func New(tb TB, model Model, opts ...Option) *API {
 	tb.Helper()
 	a, err := start(model, tb.Errorf, opts)
@@ -102,14 +104,43 @@ func start(model Model, report func(format string, args ...any), opts []Option) 
 }
 
 // Close stops the API: it cancels the contexts of the requests that the model is at, closes all connections and waits
-// for the model. A second Close does nothing more.
+// for the model. A second Close only waits. Called by a model, in its Respond, Close does not wait, which would be for
+// itself.
 func (a *API) Close() {
 	a.mu.Lock()
 	a.closed = true
 	a.mu.Unlock()
 	_ = a.server.Close() // an error is that of the listener, which is closed all the same
-	a.running.Wait()
+	if !inModel() {
+		a.running.Wait()
+	}
 	a.client.CloseIdleConnections()
+}
+
+// askFunction is the name of API.ask.
+var askFunction = runtime.FuncForPC(reflect.ValueOf((*API).ask).Pointer()).Name()
+
+// inModel tells whether a model is what called: whether an API is asking on this goroutine.
+func inModel() bool {
+	for pcs, skip := make([]uintptr, 64), 0; ; skip += len(pcs) {
+		n := runtime.Callers(skip, pcs)
+		if n == 0 {
+			return false
+		}
+		frames := runtime.CallersFrames(pcs[:n])
+		for more := true; more; {
+			var frame runtime.Frame
+			if frame, more = frames.Next(); frame.Function == askFunction {
+				return true
+			}
+		}
+	}
+}
+
+func (a *API) isClosed() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.closed
 }
 
 // begin counts a request, unless the API is closed.
@@ -150,8 +181,12 @@ func (a *API) ask(ctx context.Context, req *Request) (t Turn, err error) {
 }
 
 // FailNext lets the next n requests fail, after those that were to fail already. They reach neither the model nor the
-// rate limit, and it does not matter what is in them.
+// rate limit, and it does not matter what is in them. A negative n is a mistake of the test; it is like 0.
 func (a *API) FailNext(n int, failure Failure) {
+	if n < 0 {
+		a.report("claudetest: FailNext(%d, ...): the number of requests must not be negative", n)
+		return
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.planned = append(a.planned, slices.Repeat([]Failure{failure}, n)...)

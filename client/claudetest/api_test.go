@@ -377,6 +377,38 @@ func TestCloseWaits(t *testing.T) {
 	<-closed
 }
 
+// A model can close the API that asks it: Close comes back, the client gets no answer, and the next Close waits.
+func TestCloseByModel(t *testing.T) {
+	for _, depth := range []int{0, 200} { // of calls, which are more than are looked at at once
+		var api *claudetest.API
+		var closeAt func(depth int)
+		closeAt = func(depth int) {
+			if depth > 0 {
+				closeAt(depth - 1)
+				return
+			}
+			api.Close()
+		}
+		rec := &recorder{}
+		closed := false
+		api = claudetest.New(rec, claudetest.ModelFunc(func(context.Context, *claudetest.Request) (claudetest.Turn, error) {
+			closeAt(depth)
+			closed = true
+			return claudetest.Say("Fine."), nil
+		}))
+		client := api.Client()
+		if m, err := client.Beta.Messages.New(t.Context(), params(userText("Hello"))); err == nil {
+			t.Errorf("got an answer: %s", m.RawJSON())
+		}
+		if errs := rec.end(); len(errs) > 0 || !closed {
+			t.Errorf("closed: %v, reported %q", closed, errs)
+		}
+		if r := api.Requests()[0]; r.Status != 0 {
+			t.Errorf("recorded status %d", r.Status)
+		}
+	}
+}
+
 func TestClosed(t *testing.T) {
 	api := claudetest.New(t, claudetest.Script())
 	api.Close()

@@ -63,7 +63,7 @@ func (c *call) checkCompaction(r *reader, paused func(id string) bool) {
 	switch last := c.messages[len(c.messages)-1]; {
 	case c.edits != nil:
 		r.fail(at, "Cannot be combined with `context_management`")
-	case c.forcesTool:
+	case c.choice == choiceAny || c.choice == choiceTool:
 		r.fail(at, "Cannot be combined with a `tool_choice` that forces tool use")
 	case c.shapesOutput:
 		r.fail(at, "Cannot be combined with `stop_sequences` or an output format")

@@ -33,13 +33,27 @@
 //
 // # Validity
 //
-// A request that the API would not take is answered with a 400 that names the place and the rule, such as
-// "messages.1: `tool_use` ids were found without `tool_result` blocks immediately after: toolu_1". Checked are: what is
-// required, and the types of what the API reads; roles; content that is empty; that every tool call has its result in
-// the next message and every result its call in the one before, the results first; that ids of calls and names of tools
-// are unique, and calls name tools; the name of the memory tool; the number of cache breakpoints; the beta headers of
-// context management, compaction, message threads and changes of tools; what may not be combined; the headers
-// x-api-key or authorization, and anthropic-version; the size. Members that the package does not know are ignored.
+// A request that the API would not take is answered with a 400 that names the place and the rule, such as "messages.1:
+// `tool_use` ids were found without `tool_result` blocks immediately after: toolu_1". Checked are: what is required,
+// and the types of what the API reads; that the body is UTF-8, its escapes of surrogates in pairs; roles, and which
+// blocks they may have; content that is empty, and white space at the end of a last message of the assistant's; that
+// every tool call has its result in the next message and every result its call in the one before, the results first,
+// what is in them, and that errors are text; that ids of calls and names of tools are unique; that a tool has a schema
+// of an object, or a type of the form that the API's own have, and then no schema or description; the name of the
+// memory tool; that a tool_choice has a tool; the source of an image; the bounds of temperature, max_tokens and
+// budget_tokens; the number of cache breakpoints; the beta headers of context management, compaction, message threads
+// and changes of tools; what may not be combined; the headers x-api-key or authorization, and anthropic-version; the
+// size.
+//
+// Not checked are: members that the package does not know, which are ignored, and values of the headers; what a model
+// can do, such as its most max_tokens, whether it thinks, takes a temperature or goes on from a message of the
+// assistant's; schemas of tools beyond their type, and inputs of calls against them; the types of the API's own tools
+// to the letter, but for the memory tool's, and their names and other members; signatures, order and completeness of
+// thinking; what is in an image; documents, search results, citations and the blocks of server tools; where a system
+// message may stand; cache_control beyond the number; top_p, top_k, metadata and service_tier.
+//
+// A call in the conversation may name a tool that is not among the tools: it may be gone, or the model made it up, as
+// CallUnknown does on purpose.
 //
 // # Where it differs from the API
 //
@@ -48,6 +62,7 @@
 //   - Tokens are estimated: see EstimateTokens and WithTokenCounter. What counts are the texts of the system prompt and
 //     the messages, the names and inputs of tool calls, tool definitions and unknown blocks as JSON, and a fixed number
 //     for an image. The system prompt of the tools, which the API adds, counts nothing. Nothing is ever cached.
+//   - max_tokens of 0, which only fills the prompt cache, is not taken.
 //   - Error texts are in the manner of the API's, not the same to the letter.
 //   - Nothing limits the model: max_tokens, stop_sequences, tool_choice and the schemas of tools are not held against
 //     what it says. Server tools, MCP servers and documents are not played: their blocks are carried along.
@@ -56,6 +71,7 @@
 //   - Tools in exclude_tools count for a trigger of tool uses, but not as one of the uses that are kept. Results in the
 //     last message are cleared too if they are more than are kept. ClearedText stands in the place of a cleared result,
 //     and {} in that of a cleared input.
+//   - A result is cleared even if ClearedText is longer, and then the prompt grows; clear_at_least is what prevents it.
 //   - clear_thinking_20251015 takes every assistant message for a turn. Without it all thinking is kept.
 //   - The warning before clearing, WarningText, is a block at the end of the last user message. It is there in every
 //     request whose prompt, before edits, has reached WithWarnAt of the trigger.

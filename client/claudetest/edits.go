@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// ClearedText stands in the place of a tool result that clear_tool_uses_20250919 cleared. The API's own text is not
-// documented; an agent must not depend on it.
+// ClearedText stands in the place of a tool result that clear_tool_uses_20250919 cleared, also where the result was
+// shorter. The API's own text is not documented; an agent must not depend on it.
 const ClearedText = "[The result of this tool use was cleared to save context.]"
 
 // WarningText is the Request.Warning. The API's own text is not documented; an agent must not depend on it.
@@ -100,7 +100,7 @@ type clearToolUses struct {
 	unit         string // of the trigger
 	trigger      int
 	keep         int
-	clearAtLeast int // input tokens
+	clearAtLeast int // input tokens; 0 asks for nothing
 	exclude      []string
 	allInputs    bool
 	inputs       []string // of the tools whose inputs are cleared
@@ -145,7 +145,7 @@ func (e clearToolUses) apply(count counter, tokens int, messages []Message) ([]M
 			cleared += before - count.block(*call)
 		}
 	}
-	if cleared < e.clearAtLeast {
+	if e.clearAtLeast > 0 && cleared < e.clearAtLeast {
 		return nil, AppliedEdit{}, false
 	}
 	return edited.messages, AppliedEdit{

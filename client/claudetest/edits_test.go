@@ -306,6 +306,39 @@ func TestWarningAfterAssistant(t *testing.T) {
 	}
 }
 
+// The last results are those since the model spoke, whatever follows them.
+func TestLastToolResults(t *testing.T) {
+	system := `{"role":"system","content":"Hurry."}`
+	warn := fmt.Sprintf(edits, `{"type":"clear_tool_uses_20250919","trigger":{"type":"input_tokens","value":1}}`)
+	for name, tc := range map[string]struct{ body, want string }{
+		"results":                 {requestBody(join(uHello, aCallA, uA)), "toolu_a"},
+		"two messages":            {requestBody(join(uHello, aCallAB, uB, uA)), "toolu_b toolu_a"},
+		"text after them":         {requestBody(join(uHello, aCallA, uA, uHello)), "toolu_a"},
+		"system message":          {requestBody(join(uHello, aCallA, uA, system)), "toolu_a"},
+		"system message, warning": {requestBody(join(uHello, aCallA, uA, system), warn), "toolu_a"},
+		"none since":              {requestBody(join(uHello, aCallA, uA, aHello, uHello)), ""},
+		"none":                    {requestBody(join(uHello)), ""},
+		"the model spoke last":    {requestBody(join(uHello, aCallA, uA, aHello), warn), ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			model := &say{}
+			api := claudetest.New(t, claudetest.ModelFunc(func(_ context.Context, req *claudetest.Request) (claudetest.Turn, error) {
+				return model.turn(req), nil
+			}))
+			if r := post(t, api, "/v1/messages", tc.body); r.status != 200 {
+				t.Fatalf("%s", r.body)
+			}
+			var ids []string
+			for _, result := range model.requests[0].ToolResults() {
+				ids = append(ids, result.ToolUseID)
+			}
+			if got := strings.Join(ids, " "); got != tc.want {
+				t.Errorf("got %q, want %q", got, tc.want)
+			}
+		})
+	}
+}
+
 func TestClearThinking(t *testing.T) {
 	thinking := func(text string) string {
 		return `{"role":"assistant","content":[{"type":"thinking","thinking":"` + text + `","signature":"x"},{"type":"redacted_thinking","data":"x"},{"type":"text","text":"Well"}]}`
@@ -360,7 +393,7 @@ func TestTwoEdits(t *testing.T) {
 	edit := func(trigger int) string {
 		return fmt.Sprintf(edits, fmt.Sprintf(`{"type":"clear_thinking_20251015"},{"type":"clear_tool_uses_20250919","trigger":{"type":"input_tokens","value":%d},"keep":{"type":"tool_uses","value":1}}`, trigger))
 	}
-	r := post(t, api, "/v1/messages", requestBody(messages, `"thinking":{"type":"enabled","budget_tokens":1024}`, edit(1500)))
+	r := post(t, api, "/v1/messages", requestBody(messages, `"thinking":{"type":"adaptive"}`, edit(1500)))
 	var m struct {
 		ContextManagement struct {
 			AppliedEdits []map[string]any `json:"applied_edits"`
@@ -376,9 +409,30 @@ func TestTwoEdits(t *testing.T) {
 	if diff := cmp.Diff(want, m.ContextManagement.AppliedEdits); diff != "" {
 		t.Errorf("%s\n%s", diff, r.body)
 	}
-	// Tools of 75 bytes, "Hello", two calls of 506 bytes and two results of 500.
-	r = post(t, api, "/v1/messages/count_tokens", requestBody(messages, `"thinking":{"type":"enabled","budget_tokens":1024}`, edit(1900)))
-	if got, want := string(r.body), `{"context_management":{"original_input_tokens":2092},"input_tokens":1592}`; got != want {
+	// Tools of 90 bytes, "Hello", two calls of 506 bytes and two results of 500.
+	r = post(t, api, "/v1/messages/count_tokens", requestBody(messages, `"thinking":{"type":"adaptive"}`, edit(1900)))
+	if got, want := string(r.body), `{"context_management":{"original_input_tokens":2107},"input_tokens":1607}`; got != want {
 		t.Errorf("counted %s, want %s", got, want)
+	}
+}
+
+// Results that are shorter than what stands for them are cleared all the same, unless clear_at_least asks for more.
+func TestShortResultsAreCleared(t *testing.T) {
+	for _, tc := range []struct {
+		name, atLeast string
+		want          string // of cleared_tool_uses
+	}{
+		{"not set", ``, `"applied_edits":[{"cleared_input_tokens":0,"cleared_tool_uses":2,"type":"clear_tool_uses_20250919"}]`},
+		{"0", `,"clear_at_least":{"type":"input_tokens","value":0}`, `"applied_edits":[{"cleared_input_tokens":0,"cleared_tool_uses":2,"type":"clear_tool_uses_20250919"}]`},
+		{"1", `,"clear_at_least":{"type":"input_tokens","value":1}`, `"applied_edits":[]`},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			api := claudetest.New(t, claudetest.Script(claudetest.Say("Done")))
+			edit := `{"type":"clear_tool_uses_20250919","trigger":{"type":"tool_uses","value":1},"keep":{"type":"tool_uses","value":0}` + tc.atLeast + `}`
+			r := post(t, api, "/v1/messages", requestBody(join(uHello, aCallA, uA, aCallB, uB), fmt.Sprintf(edits, edit)))
+			if !strings.Contains(string(r.body), tc.want) {
+				t.Errorf("%s, want %s", r.body, tc.want)
+			}
+		})
 	}
 }

@@ -2,6 +2,7 @@ package claudetest
 
 import (
 	"encoding/json"
+	"fmt"
 	"math"
 	"net/http"
 	"strconv"
@@ -24,7 +25,8 @@ const statusOverloaded = 529
 
 // Failure is an error of the API. The zero values are those of an api_error, status 500.
 type Failure struct {
-	// Status is the HTTP status. In the middle of a stream, which has one already, it has no meaning.
+	// Status is the HTTP status, 400 to 599; any other is a mistake of the test. In the middle of a stream, which has
+	// one already, it has no meaning.
 	Status int
 	// Type is the type of the error, e.g. "overloaded_error".
 	Type string
@@ -55,6 +57,14 @@ func RateLimited(retryAfter time.Duration) Failure {
 // Invalid is an invalid_request_error, status 400.
 func Invalid(message string) Failure {
 	return Failure{Status: http.StatusBadRequest, Type: errInvalidRequest, Message: message}
+}
+
+// check returns what makes the failure none of the API.
+func (f Failure) check() error {
+	if f.Status != 0 && (f.Status < 400 || f.Status > 599) {
+		return fmt.Errorf("a Failure has the status %d, and must have one of 400 to 599", f.Status)
+	}
+	return nil
 }
 
 // filled returns the failure with its zero values filled in.

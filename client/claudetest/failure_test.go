@@ -2,6 +2,7 @@ package claudetest_test
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -116,5 +117,45 @@ func TestRateLimit(t *testing.T) {
 	ask()
 	if want := []int{200, 200, 429, 429, 200, 429}; !slices.Equal(got, want) {
 		t.Errorf("answered %v, want %v", got, want)
+	}
+}
+
+// A Failure that is no error of HTTP is a mistake of the test, however it comes.
+func TestFailureThatIsNone(t *testing.T) {
+	for _, status := range []int{-1, 1, 99, 101, 200, 204, 304, 399, 600, 1000} {
+		for _, how := range []string{"planned", "turn"} {
+			t.Run(fmt.Sprintf("%d, %s", status, how), func(t *testing.T) {
+				rec := &recorder{}
+				failure := claudetest.Failure{Status: status}
+				script := claudetest.Script()
+				if how == "turn" {
+					script = claudetest.Script(claudetest.Fail(failure))
+				}
+				api := claudetest.New(rec, script)
+				if how == "planned" {
+					api.FailNext(1, failure)
+				}
+				want := fmt.Sprintf("a Failure has the status %d, and must have one of 400 to 599", status)
+				if r := post(t, api, "/v1/messages", hello); r.status != 500 || r.errorMessage(t) != "claudetest: "+want {
+					t.Errorf("%d %s", r.status, r.body)
+				}
+				if errs := rec.end(); len(errs) != 1 || errs[0] != "claudetest: req_1: "+want {
+					t.Errorf("reported %q", errs)
+				}
+			})
+		}
+	}
+}
+
+func TestFailNextOfLessThanNone(t *testing.T) {
+	rec := &recorder{}
+	api := claudetest.New(rec, claudetest.Script(claudetest.Say("Fine.")))
+	api.FailNext(0, claudetest.Overloaded())
+	api.FailNext(-1, claudetest.Overloaded())
+	if r := post(t, api, "/v1/messages", hello); r.status != 200 {
+		t.Errorf("%d %s", r.status, r.body)
+	}
+	if errs := rec.end(); len(errs) != 1 || errs[0] != "claudetest: FailNext(-1, ...): the number of requests must not be negative" {
+		t.Errorf("reported %q", errs)
 	}
 }

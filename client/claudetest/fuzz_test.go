@@ -23,8 +23,10 @@ func FuzzRequest(f *testing.F) {
 	f.Add(requestBody(join(uHello, aHello), `"stream":true`, `"thinking":{"type":"adaptive"}`, fmt.Sprintf(edits, `{"type":"clear_thinking_20251015","keep":"all"},{"type":"clear_tool_uses_20250919","trigger":{"type":"input_tokens","value":1}},{"type":"compact_20260112","pause_after_compaction":true}`)))
 	f.Add(requestBody(uHello, `"thread":{"type":"create"}`))
 	f.Add(requestBody(uHello, `"thread":{"type":"continue","previous_message_id":"msg_1"}`))
-	f.Add(requestBody(join(`{"role":"assistant","content":[{"type":"compaction","content":"x","tool_changes":[{"type":"tool_addition","tool":{"type":"tool_definition","definition":{"name":"x","input_schema":{}}}}]}]}`, `{"role":"system","content":[{"type":"tool_removal","tool":{"type":"tool_reference","name":"x"}}]}`), `"compaction":{"type":"summarize"}`))
+	f.Add(requestBody(join(`{"role":"assistant","content":[{"type":"compaction","content":"x","tool_changes":[{"type":"tool_addition","tool":{"type":"tool_definition","definition":{"name":"x","input_schema":{"type":"object"}}}}]}]}`, `{"role":"system","content":[{"type":"tool_removal","tool":{"type":"tool_reference","name":"x"}}]}`), `"compaction":{"type":"summarize"}`))
 	f.Add(`{"model":"m","max_tokens":1,"messages":[{"role":"user","content":[{"type":"tool_result","content":[{"type":"tool_result","content":[]}]}]}]}`)
+	f.Add(requestBody(`{"role":"user","content":"\ud83d\ude00\\\u00fc\ud83d"}`, `"temperature":0.5`, `"thinking":{"type":"enabled","budget_tokens":2e3}`))
+	f.Add(requestBody(`{"role":"user","content":[{"type":"image","source":{"type":"file","file_id":"x"}}]}`, `"tool_choice":{"type":"any"}`))
 	f.Add("\x00")
 
 	api := claudetest.New(f, claudetest.ModelFunc(func(_ context.Context, req *claudetest.Request) (claudetest.Turn, error) {

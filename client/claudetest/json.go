@@ -4,7 +4,10 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
+	"unicode/utf16"
+	"unicode/utf8"
 )
 
 // A reader reads JSON that a client sent. It remembers the first thing that is wrong, so that what reads with it needs
@@ -46,6 +49,42 @@ func (r *reader) object(place string, raw json.RawMessage) object {
 	return o
 }
 
+// isJSON tells whether b is JSON as the API wants it: in UTF-8, and without half an escaped surrogate pair, which
+// encoding/json lets pass.
+func isJSON(b []byte) bool {
+	if !json.Valid(b) || !utf8.Valid(b) {
+		return false
+	}
+	for {
+		i := bytes.IndexByte(b, '\\') // only strings have any
+		if i < 0 {
+			return true
+		}
+		b = b[i:]
+		r := escaped(b)
+		b = b[2:]
+		if utf16.IsSurrogate(r) {
+			b = b[4:]
+			if utf16.DecodeRune(r, escaped(b)) == utf8.RuneError {
+				return false
+			}
+			b = b[6:]
+		}
+	}
+}
+
+// escaped returns what \u and four digits at the start of JSON stand for, 0 if there is something else.
+func escaped(b []byte) rune {
+	if len(b) < len(`\u0000`) || b[0] != '\\' || b[1] != 'u' {
+		return 0
+	}
+	n, err := strconv.ParseUint(string(b[2:6]), 16, 16)
+	if err != nil {
+		return 0
+	}
+	return rune(n)
+}
+
 func isNull(raw json.RawMessage) bool { return string(raw) == "null" }
 
 // at returns the place of a member.
@@ -84,12 +123,17 @@ func (o object) texts(key string) []string {
 	return readMember[[]string](o, key, "Input should be a valid list of strings")
 }
 
-// number reads an integer of at least least; a missing one is otherwise.
+// number reads an integer of at least least; a missing one is otherwise. 5.0 is one too.
 func (o object) number(key string, least, otherwise int) int {
 	if !o.has(key) {
 		return otherwise
 	}
-	n := readMember[int](o, key, "Input should be a valid integer")
+	const wrong = "Input should be a valid integer"
+	f := readMember[float64](o, key, wrong)
+	n := int(f)
+	if float64(n) != f {
+		o.r.fail(o.at(key), wrong)
+	}
 	if n < least {
 		o.r.fail(o.at(key), "Input should be greater than or equal to %d", least)
 	}

@@ -1,6 +1,7 @@
 package claudetest
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -51,14 +52,8 @@ func (a *API) finish(p *prompt, t Turn) (*message, error) {
 		return nil, errors.New("the model returned a turn that is empty")
 	}
 	for _, b := range t.Content {
-		switch {
-		case b.Type == typeToolUse && b.Raw == nil && !offers(p.tools, b.Name):
-			return nil, fmt.Errorf("the model calls the tool %q, which the request does not offer", b.Name)
-		case b.Type == typeToolUse && b.Raw == nil && !p.call.stream && !json.Valid(b.Input):
-			return nil, fmt.Errorf("the model calls the tool %q with an input that is not valid JSON, which only a stream "+
-				"can carry", b.Name)
-		case b.isSummary():
-			return nil, errors.New("the model returned a summary, which the request does not ask for")
+		if err := p.checkSaid(b); err != nil {
+			return nil, err
 		}
 	}
 
@@ -79,6 +74,28 @@ func (a *API) finish(p *prompt, t Turn) (*message, error) {
 	}
 	m.usage.tokens = tokens{InputTokens: p.input, OutputTokens: a.options.count.output(m.content)}
 	return m, nil
+}
+
+// checkSaid returns what is wrong with a block that the model said.
+func (p *prompt) checkSaid(b Block) error {
+	switch {
+	case b.Raw != nil && !json.Valid(b.Raw):
+		return fmt.Errorf("the model returned a block whose Raw is not valid JSON: %s", b.Raw)
+	case b.isSummary():
+		return errors.New("the model returned a summary, which the request does not ask for")
+	case b.Type != typeToolUse || b.Raw != nil:
+		return nil
+	case b.unknown && hasTool(p.tools, b.Name):
+		return fmt.Errorf("the model makes up the tool %q with CallUnknown, but the request offers it", b.Name)
+	case !b.unknown && !offers(p.tools, b.Name):
+		return fmt.Errorf("the model calls the tool %q, which the request does not offer; where that is meant, use "+
+			"CallUnknown", b.Name)
+	case !p.call.stream && !json.Valid(b.Input):
+		return fmt.Errorf("the model calls the tool %q with an input that is not valid JSON, which only a stream "+
+			"can carry", b.Name)
+	default:
+		return nil
+	}
 }
 
 // newMessage returns a message without content.
@@ -194,11 +211,16 @@ func (m *message) appendContextManagement(b []byte) []byte {
 	return appendJSON(b, map[string]any{"applied_edits": edits})
 }
 
-// appendBlock appends a block of the model's. An input goes out byte for byte.
+// appendBlock appends a block of the model's. An input goes out byte for byte; a raw block goes out on one line, which
+// is what an event of a stream has.
 func appendBlock(b []byte, block Block) []byte {
 	switch {
 	case block.Raw != nil:
-		return append(b, block.Raw...)
+		line := bytes.NewBuffer(b)
+		if err := json.Compact(line, block.Raw); err != nil {
+			panic(err) // was checked when the model said it
+		}
+		return line.Bytes()
 	case block.Type == typeToolUse:
 		b = append(b, `{"type":"tool_use","id":`...)
 		b = appendJSON(b, block.ID)

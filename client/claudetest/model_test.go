@@ -29,6 +29,8 @@ func TestMistakesAreReported(t *testing.T) {
 		{"panic", panics, "the model panicked: oh"},
 		{"empty turn", model(claudetest.Turn{}, nil), "a turn that is empty"},
 		{"unknown tool", claudetest.Script(claudetest.Use(claudetest.Call("look", nil))), `calls the tool "look", which the request does not offer`},
+		{"known tool made up", claudetest.Script(claudetest.Use(claudetest.CallUnknown("known", nil))), `makes up the tool "known" with CallUnknown, but the request offers it`},
+		{"broken block", claudetest.Script(claudetest.Use(claudetest.Block{Type: "text", Raw: json.RawMessage("{")})), "a block whose Raw is not valid JSON: {"},
 		{"broken input", claudetest.Script(claudetest.Use(claudetest.Call("known", json.RawMessage(`{"a":`)))), "an input that is not valid JSON"},
 		{"summary", claudetest.Script(claudetest.Turn{Content: []claudetest.Block{claudetest.Summary("s")}}), "a summary, which the request does not ask for"},
 	} {
@@ -48,6 +50,41 @@ func TestMistakesAreReported(t *testing.T) {
 				t.Errorf("reported %q", errs)
 			}
 		})
+	}
+}
+
+// A tool that the model makes up, and one that is gone, can be in a conversation: the runner answers for them.
+func TestCallUnknown(t *testing.T) {
+	forEachRunner(t, func(t *testing.T, w runWith) {
+		var answers []claudetest.ToolResult
+		api := claudetest.New(t, claudetest.ModelFunc(func(_ context.Context, req *claudetest.Request) (claudetest.Turn, error) {
+			answers = req.ToolResults()
+			if len(answers) == 0 {
+				return claudetest.Use(claudetest.CallUnknown("nope", map[string]any{})), nil
+			}
+			return claudetest.Say("Sorry."), nil
+		}))
+		if _, err := w.run(t, api, nil, nil); err != nil {
+			t.Fatal(err)
+		}
+		if len(answers) != 1 || !answers[0].IsError || answers[0].Text != "Error: Tool 'nope' not found" {
+			t.Errorf("the runner answered %+v", answers)
+		}
+	})
+}
+
+// What only a mistake in the counter can cause is reported too.
+func TestCounterPanics(t *testing.T) {
+	for _, path := range []string{"/v1/messages", "/v1/messages/count_tokens"} {
+		rec := &recorder{}
+		api := claudetest.New(rec, claudetest.Script(), claudetest.WithTokenCounter(func(string) int { panic("boo") }))
+		r := post(t, api, path, hello)
+		if got, want := r.errorMessage(t), "claudetest: the token counter panicked: boo"; r.status != 500 || got != want {
+			t.Errorf("%s: %d %s", path, r.status, r.body)
+		}
+		if errs := rec.end(); len(errs) != 1 || errs[0] != "claudetest: req_1: the token counter panicked: boo" {
+			t.Errorf("reported %q", errs)
+		}
 	}
 }
 

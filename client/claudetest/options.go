@@ -42,7 +42,7 @@ func WithRateLimit(requests int) Option {
 // WithTokenCounter counts tokens with a function instead of EstimateTokens. It may be called by several goroutines at
 // once, and must return the same number for the same text, at least 0.
 func WithTokenCounter(count func(text string) int) Option {
-	return func(o *options) { o.count = count }
+	return func(o *options) { o.count = counter(count).checked() }
 }
 
 // WithWarnAt sets the part of a trigger of input tokens at which the model is warned that results are going to be

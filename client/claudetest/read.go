@@ -6,30 +6,53 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/anthropics/anthropic-sdk-go/v2"
 )
 
 const (
 	// maxMessages is how many messages a request may have.
 	maxMessages = 100_000
+	// minThinkingBudget is the least budget_tokens; see
+	// https://platform.claude.com/docs/en/build-with-claude/extended-thinking.
+	minThinkingBudget       = 1024
+	betaInterleavedThinking = anthropic.AnthropicBetaInterleavedThinking2025_05_14
 	// maxCacheControls is how many cache breakpoints a request may have; see
 	// https://platform.claude.com/docs/en/build-with-claude/prompt-caching.
 	maxCacheControls = 4
 )
 
+// The types of a tool_choice.
+const (
+	choiceAuto = "auto"
+	choiceAny  = "any"
+	choiceTool = "tool"
+	choiceNone = "none"
+)
+
 // call is a request as it was sent, and then with what its thread holds.
 type call struct {
 	fixed
-	raw      json.RawMessage
-	betas    []string
-	stream   bool
-	messages []Message
-	thread   threadParam
-	// thinking, forcesTool and shapesOutput tell what else the request asks for, as far as other parts forbid it.
-	thinking, forcesTool, shapesOutput bool
+	raw   json.RawMessage
+	betas []string
+	// maxTokens is 0 where tokens are counted.
+	maxTokens int
+	stream    bool
+	messages  []Message
+	thread    threadParam
+	// choice is the type of the tool_choice, chosen its tool.
+	choice, chosen string
+	// mcp tells that there are MCP servers, whose tools are not known.
+	mcp bool
+	// thinking and shapesOutput tell what else the request asks for, as far as other parts forbid it.
+	thinking, shapesOutput bool
 	// edits is nil without context_management, compaction nil without that.
 	edits      *edits
 	compaction *compactionParam
 }
+
+// answered tells whether the model is to go on from the last message: it is not only counted or summarized.
+func (c *call) answered() bool { return c.maxTokens > 0 && c.compaction == nil }
 
 // compactionParam is the compaction member of a request.
 type compactionParam struct{ instructions string }
@@ -38,7 +61,7 @@ type compactionParam struct{ instructions string }
 func readCall(body []byte, betas []string, counting bool) (*call, *Failure) {
 	r := &reader{}
 	body = bytes.TrimSpace(body)
-	if !json.Valid(body) {
+	if !isJSON(body) {
 		r.fail("", "The request body is not valid JSON")
 		return nil, r.wrong
 	}
@@ -50,7 +73,7 @@ func readCall(body []byte, betas []string, counting bool) (*call, *Failure) {
 	}
 	if !counting {
 		o.require("max_tokens")
-		o.number("max_tokens", 1, 1)
+		c.maxTokens = o.number("max_tokens", 1, 1)
 	}
 	c.stream = o.flag("stream")
 	r.conversation(c, o)
@@ -98,8 +121,13 @@ func (r *reader) features(c *call, o object) {
 	if choice, ok := o.object("tool_choice"); ok {
 		r.toolChoice(c, choice)
 	}
-	thinking, ok := o.object("thinking")
-	c.thinking = ok && thinking.text("type") != "disabled"
+	c.mcp = o.has("mcp_servers")
+	if thinking, ok := o.object("thinking"); ok {
+		r.thinking(c, thinking)
+	}
+	if t := readMember[float64](o, "temperature", "Input should be a valid number"); t < 0 || t > 1 {
+		r.fail("temperature", "range: 0..1")
+	}
 	output, _ := o.object("output_config")
 	c.shapesOutput = len(o.list("stop_sequences")) > 0 || o.has("output_format") || output.has("format")
 }
@@ -131,37 +159,32 @@ func (r *reader) needBeta(c *call, place, beta string) {
 }
 
 func (r *reader) toolChoice(c *call, choice object) {
-	switch choice.text("type") {
-	case "auto", "none":
-	case "any":
-		c.forcesTool = true
-	case "tool":
-		c.forcesTool = true
+	c.choice = choice.text("type")
+	switch c.choice {
+	case choiceAuto, choiceNone, choiceAny:
+	case choiceTool:
 		choice.require("name")
-		if name := choice.text("name"); c.thread.kind != threadContinue && !hasTool(c.tools, name) {
-			r.fail("tool_choice", "Tool '%s' not found in provided tools", name)
-		}
+		c.chosen = choice.text("name")
 	default:
 		r.fail(choice.at("type"), "Input should be 'auto', 'any', 'tool' or 'none'")
 	}
 }
 
-func (r *reader) tool(place string, raw json.RawMessage) Tool {
-	o := r.object(place, raw)
-	t := Tool{Name: o.text("name"), Type: o.text("type"), Raw: raw}
-	r.cacheControl(o)
-	switch {
-	case t.Type == "" || t.Type == "custom":
-		o.require("name")
-		o.require("input_schema")
-		o.object("input_schema")
-		if !isName(t.Name, maxToolNameBytes) {
-			r.fail(o.at("name"), "String should match pattern '^[a-zA-Z0-9_-]{1,%d}$'", maxToolNameBytes)
-		}
-	case t.Type == typeMemoryTool && t.Name != memoryToolName:
-		r.fail(o.at("name"), "Input should be '%s'", memoryToolName)
+// thinking reads the configuration of thinking. A budget must leave room for the answer, unless the model may think
+// again between tool calls.
+func (r *reader) thinking(c *call, thinking object) {
+	thinking.require("type")
+	kind := thinking.text("type")
+	c.thinking = kind != "disabled"
+	if kind != "enabled" {
+		return
 	}
-	return t
+	enabled := object{r, thinking.at(kind), thinking.members}
+	enabled.require("budget_tokens")
+	budget := enabled.number("budget_tokens", minThinkingBudget, minThinkingBudget)
+	if 0 < c.maxTokens && c.maxTokens <= budget && !slices.Contains(c.betas, betaInterleavedThinking) {
+		r.fail("", "`max_tokens` must be greater than `thinking.budget_tokens`")
+	}
 }
 
 // isName tells whether s has 1 to most letters, digits, _ and -.
@@ -187,7 +210,19 @@ func (r *reader) message(place string, raw json.RawMessage) Message {
 	}
 	o.require("content")
 	m.Content = r.content(o.at("content"), o.members["content"])
+	for _, b := range m.Content { // of a list they are known to be all right
+		if b.Type == typeText {
+			r.notBlank(o.at("content"), b.Text)
+		}
+	}
 	return m
+}
+
+// notBlank complains of a text that is white space only.
+func (r *reader) notBlank(place, text string) {
+	if strings.TrimSpace(text) == "" {
+		r.fail(place, "text content blocks must contain non-whitespace text")
+	}
 }
 
 // content reads a list of blocks, or a string that stands for a block of text. Missing and empty are nil.
@@ -224,9 +259,10 @@ func (r *reader) block(place string, raw json.RawMessage) Block {
 	switch b.Type {
 	case typeText:
 		o.require("text")
-		if b.Text = o.text("text"); strings.TrimSpace(b.Text) == "" {
-			r.fail(place, "text content blocks must contain non-whitespace text")
-		}
+		b.Text = o.text("text")
+		r.notBlank(place, b.Text)
+	case typeImage:
+		r.imageSource(o)
 	case typeThinking:
 		b.Text = o.text("thinking")
 	case typeCompaction:
@@ -245,8 +281,48 @@ func (r *reader) block(place string, raw json.RawMessage) Block {
 		b.ToolUseID = o.text("tool_use_id")
 		b.IsError = o.flag("is_error")
 		b.Content = r.content(o.at("content"), o.members["content"])
+		r.checkResult(place, b)
 	}
 	return b
+}
+
+// checkResult complains of blocks that a tool result cannot have.
+func (r *reader) checkResult(place string, result Block) {
+	for i, b := range result.Content {
+		role, ok := roleOf[b.Type]
+		switch {
+		case b.Type == typeToolResult || ok && role != roleUser:
+			r.fail(fmt.Sprintf("%s.content.%d", place, i), "`%s` blocks cannot be in a `tool_result` block", b.Type)
+		case result.IsError && b.Type != typeText:
+			r.fail(place, "all content must be type `text` if `is_error` is true")
+		}
+	}
+}
+
+// imageTypes are the media types of an image in base64; see
+// https://platform.claude.com/docs/en/build-with-claude/vision.
+var imageTypes = []string{"image/jpeg", "image/png", "image/gif", "image/webp"}
+
+// imageSource complains of an image without a source. What is in the image is not looked at.
+func (r *reader) imageSource(image object) {
+	image.require("source")
+	source, ok := image.object("source")
+	if !ok {
+		return
+	}
+	source.require("type")
+	switch source.text("type") {
+	case "base64":
+		source.require("data")
+		source.require("media_type")
+		if !slices.Contains(imageTypes, source.text("media_type")) {
+			r.fail(source.at("media_type"), "Input should be '%s'", strings.Join(imageTypes, "' or '"))
+		}
+	case "url":
+		source.require("url")
+	case "file":
+		source.require("file_id")
+	}
 }
 
 // cacheControl counts the breakpoint of a block or tool.

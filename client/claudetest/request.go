@@ -98,6 +98,7 @@ type Block struct {
 	// Raw is the JSON of a block that came with the request, without edits; see also the function Raw.
 	Raw json.RawMessage
 
+	unknown     bool              // a call of a tool that is not on offer
 	toolChanges []json.RawMessage // of a compaction block that goes out
 }
 
@@ -119,19 +120,23 @@ type AppliedEdit struct {
 	ClearedToolUses int
 	// ClearedThinkingTurns is the number of turns whose thinking was cleared, by the latter.
 	ClearedThinkingTurns int
-	// ClearedInputTokens is by how much the prompt became smaller.
+	// ClearedInputTokens is by how much the prompt became smaller; 0 where ClearedText is more than what it stands for.
 	ClearedInputTokens int
 }
 
-// ToolResults returns the tool results of the last message; see also Calls.
+// ToolResults returns the tool results since the last message of the model, whatever else the user or a system message
+// says after them; see also Calls.
 func (r *Request) ToolResults() []ToolResult {
-	if len(r.Messages) == 0 {
-		return nil
+	since := len(r.Messages)
+	for since > 0 && r.Messages[since-1].Role != roleAssistant {
+		since--
 	}
 	var results []ToolResult
-	for _, b := range r.Messages[len(r.Messages)-1].Content {
-		if b.Type == typeToolResult {
-			results = append(results, b.toolResult())
+	for _, m := range r.Messages[since:] {
+		for _, b := range m.Content {
+			if b.Type == typeToolResult {
+				results = append(results, b.toolResult())
+			}
 		}
 	}
 	return results

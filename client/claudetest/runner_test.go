@@ -195,6 +195,9 @@ func TestToolRunnerChangesTools(t *testing.T) {
 			for _, tool := range req.Tools {
 				names = append(names, tool.Name)
 			}
+			if results := req.ToolResults(); (len(results) == 1) != (len(offered) > 0) {
+				t.Errorf("request %d has the results %+v", len(offered), results)
+			}
 			offered = append(offered, names)
 			return turns[len(offered)-1], nil
 		}))

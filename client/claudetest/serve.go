@@ -42,6 +42,7 @@ func (a *API) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	x := &exchange{api: a, w: w, r: r}
 	x.recorded = a.record(&Recorded{Method: r.Method, Path: r.URL.Path, Betas: betaHeaders(r.Header), Body: body})
+	defer x.recoverCounter()
 	w.Header().Set("request-id", x.recorded.ID)
 	if failure := x.refuse(tooLarge); failure != nil {
 		x.fail(*failure)
@@ -56,6 +57,17 @@ func (a *API) serve(w http.ResponseWriter, r *http.Request) {
 		x.count(c)
 	default:
 		x.message(c)
+	}
+}
+
+// recoverCounter answers where the counter of the test panicked, which it does before anything is sent.
+func (x *exchange) recoverCounter() {
+	switch p := recover().(type) {
+	case nil:
+	case counterError:
+		x.mistake(p)
+	default:
+		panic(p)
 	}
 }
 
@@ -189,7 +201,7 @@ func (x *exchange) respond(p *prompt, s *summary) *message {
 func (x *exchange) ask(req *Request) (t Turn, ok bool) {
 	t, err := x.api.ask(x.r.Context(), req)
 	switch {
-	case x.r.Context().Err() != nil:
+	case x.r.Context().Err() != nil || x.api.isClosed():
 		panic(http.ErrAbortHandler) // there is nobody to answer
 	case err != nil:
 		x.mistake(err)
@@ -226,6 +238,10 @@ func (x *exchange) writeJSON(body []byte) {
 
 // fail answers with a failure.
 func (x *exchange) fail(f Failure) {
+	if err := f.check(); err != nil {
+		x.mistake(err)
+		return
+	}
 	x.note(func(r *Recorded) { r.Status = f.filled().Status })
 	f.write(x.w, x.recorded.ID)
 }

@@ -13,7 +13,7 @@ import (
 )
 
 const helloStream = `{"model":"claude-x","max_tokens":10,"stream":true,"messages":[{"role":"user","content":"Hello"}],` +
-	`"tools":[{"name":"look","input_schema":{}}],"context_management":{"edits":[]}}`
+	`"tools":[{"name":"look","input_schema":{"type":"object"}}],"context_management":{"edits":[]}}`
 
 // The events of a message, byte for byte.
 func TestStreamEvents(t *testing.T) {
@@ -23,7 +23,7 @@ func TestStreamEvents(t *testing.T) {
 	r := post(t, api, "/v1/messages", helloStream)
 	const tokens = `"cache_creation_input_tokens":0,"cache_read_input_tokens":0,"cache_creation":{"ephemeral_1h_input_tokens":0,"ephemeral_5m_input_tokens":0},"service_tier":"standard"`
 	want := `event: message_start
-data: {"type":"message_start","message":{"id":"msg_1","type":"message","role":"assistant","model":"claude-x","content":[],"stop_reason":null,"stop_sequence":null,"stop_details":null,"container":null,"usage":{"input_tokens":38,"output_tokens":1,` + tokens + `}}}
+data: {"type":"message_start","message":{"id":"msg_1","type":"message","role":"assistant","model":"claude-x","content":[],"stop_reason":null,"stop_sequence":null,"stop_details":null,"container":null,"usage":{"input_tokens":53,"output_tokens":1,` + tokens + `}}}
 
 event: content_block_start
 data: {"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}
@@ -65,7 +65,7 @@ event: content_block_stop
 data: {"type":"content_block_stop","index":1}
 
 event: message_delta
-data: {"type":"message_delta","delta":{"stop_reason":"tool_use","stop_sequence":null,"stop_details":null,"container":null},"usage":{"input_tokens":38,"output_tokens":29,` + tokens + `},"context_management":{"applied_edits":[]}}
+data: {"type":"message_delta","delta":{"stop_reason":"tool_use","stop_sequence":null,"stop_details":null,"container":null},"usage":{"input_tokens":53,"output_tokens":29,` + tokens + `},"context_management":{"applied_edits":[]}}
 
 event: message_stop
 data: {"type":"message_stop"}
@@ -209,5 +209,23 @@ func TestRunnerAfterCut(t *testing.T) {
 		if last.Content[0].Text != "Done" {
 			t.Errorf("the end is %s", last.RawJSON())
 		}
+	}
+}
+
+// A block that was given as JSON of several lines is an event of one.
+func TestRawOfSeveralLines(t *testing.T) {
+	for name, newline := range map[string]string{"LF": "\n", "CRLF": "\r\n", "CR": "\r"} {
+		t.Run(name, func(t *testing.T) {
+			block := strings.ReplaceAll("{\n  \"type\": \"text\",\n  \"text\": \"Two\\nlines <&>\"\n}", "\n", newline)
+			block = strings.ReplaceAll(block, "\\"+newline, "\\n")
+			api := claudetest.New(t, claudetest.Script(claudetest.Turn{Content: []claudetest.Block{claudetest.Text("One"), claudetest.Raw(block)}}))
+			m, err := stream(t, api.Client(), params(userText("Hello")))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(m.Content) != 2 || m.Content[1].Text != "Two\nlines <&>" || m.StopReason != "end_turn" {
+				t.Errorf("got %s", m.RawJSON())
+			}
+		})
 	}
 }

@@ -1,5 +1,7 @@
 package claudetest
 
+import "fmt"
+
 // imageTokens is what an image counts for, whatever its size: about what the API counts for a picture of
 // 1,000 by 1,000 pixels (https://platform.claude.com/docs/en/build-with-claude/vision).
 const imageTokens = 1334
@@ -10,6 +12,22 @@ func EstimateTokens(text string) int { return (len(text) + 3) / 4 }
 
 // A counter counts the tokens of the parts of a prompt.
 type counter func(text string) int
+
+// A counterError is what is wrong with the counter of a test. It is panicked with: counts are taken in too many places
+// for an error each.
+type counterError struct{ error }
+
+// checked returns the counter with what is wrong with it as a counterError.
+func (count counter) checked() counter {
+	return func(text string) int {
+		defer func() {
+			if p := recover(); p != nil {
+				panic(counterError{fmt.Errorf("the token counter panicked: %v", p)})
+			}
+		}()
+		return count(text)
+	}
+}
 
 // prompt counts a system prompt, tools and messages. Roles, ids and the JSON around the texts count nothing.
 func (count counter) prompt(system []Block, tools []Tool, messages []Message) int {

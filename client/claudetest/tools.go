@@ -1,8 +1,11 @@
 package claudetest
 
 import (
+	"encoding/json"
 	"fmt"
+	"regexp"
 	"slices"
+	"strings"
 )
 
 const (
@@ -10,9 +13,59 @@ const (
 	// https://platform.claude.com/docs/en/agents-and-tools/tool-use/memory-tool.
 	typeMemoryTool = "memory_20250818"
 	memoryToolName = "memory"
+	// typeCustomTool is the type of a tool with a schema, which may go without one.
+	typeCustomTool = "custom"
 	// maxToolNameBytes is how long the name of a tool may be.
 	maxToolNameBytes = 128
 )
+
+func (r *reader) tool(place string, raw json.RawMessage) Tool {
+	o := r.object(place, raw)
+	t := Tool{Name: o.text("name"), Type: o.text("type"), Raw: raw}
+	r.cacheControl(o)
+	if t.Type == "" || t.Type == typeCustomTool {
+		o.require("name")
+		if !isName(t.Name, maxToolNameBytes) {
+			r.fail(o.at("name"), "String should match pattern '^[a-zA-Z0-9_-]{1,%d}$'", maxToolNameBytes)
+		}
+		o.require("input_schema")
+		if schema, ok := o.object("input_schema"); ok {
+			schema.require("type")
+			if schema.text("type") != "object" {
+				r.fail(schema.at("type"), "Input should be 'object'")
+			}
+		}
+		return t
+	}
+	switch {
+	case !isBuiltIn(t.Type):
+		r.fail(place, "Input tag '%s' found using 'type' does not match any of the expected tags: '%s', '%s' and those "+
+			"of the other tools that the API defines", t.Type, typeCustomTool, typeMemoryTool)
+	case t.isMemory() && t.Name != memoryToolName:
+		r.fail(o.at("name"), "Input should be '%s'", memoryToolName)
+	}
+	for _, key := range []string{"description", "input_schema"} {
+		if o.has(key) {
+			r.fail(o.at(key), "Extra inputs are not permitted for a tool that the API defines")
+		}
+	}
+	return t
+}
+
+// isBuiltIn tells whether a type can be that of a tool which the API defines: it has a date, as in bash_20250124, or
+// is that of a toolset, or of a tool search, which may do without. The memory tool has a single version.
+func isBuiltIn(kind string) bool {
+	switch {
+	case strings.HasPrefix(kind, "memory_"):
+		return kind == typeMemoryTool
+	case strings.HasSuffix(kind, "_toolset"), strings.HasPrefix(kind, "tool_search_tool_"):
+		return true
+	default:
+		return dated.MatchString(kind)
+	}
+}
+
+var dated = regexp.MustCompile(`^[a-z][a-z0-9_]*_20[0-9]{6}$`)
 
 func hasTool(tools []Tool, name string) bool {
 	return slices.ContainsFunc(tools, func(t Tool) bool { return t.Name == name })

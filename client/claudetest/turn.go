@@ -93,6 +93,14 @@ func CallWithID(id, name string, input any) Block {
 	return Block{Type: typeToolUse, ID: id, Name: name, Input: raw}
 }
 
+// CallUnknown is a Call of a tool that the request does not offer, as a model makes one up: to see what the agent says
+// to it. A Call of such a tool is taken for a mistake of the test, and so is a CallUnknown of one that is on offer.
+func CallUnknown(name string, input any) Block {
+	b := Call(name, input)
+	b.unknown = true
+	return b
+}
+
 // Thinking is a block of thinking, with a signature that the API makes up.
 func Thinking(text string) Block {
 	return Block{Type: typeThinking, Text: text, Signature: signature(text)}
@@ -101,8 +109,8 @@ func Thinking(text string) Block {
 // Summary is the block that a request to summarize the conversation is answered with; see Request.Compacting.
 func Summary(text string) Block { return Block{Type: typeCompaction, Text: text} }
 
-// Raw is a block of any kind as JSON, which goes out byte for byte: a server tool's, a fallback. Raw panics if it is
-// not an object with a type.
+// Raw is a block of any kind as JSON, which goes out as it is but for white space between its tokens: a server tool's,
+// a fallback. Raw panics if it is not an object with a type.
 func Raw(block string) Block {
 	var head struct {
 		Type string `json:"type"`

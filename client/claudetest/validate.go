@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode"
 )
 
 // validate complains of what is wrong with a conversation as a whole. Places are those in the whole conversation, also
@@ -43,6 +44,18 @@ func (c *call) checkMessages(r *reader) {
 				"all messages must have non-empty content except for the optional final assistant message")
 		}
 	}
+	if last := c.messages[len(c.messages)-1]; c.answered() && last.Role == roleAssistant && last.endsBlank() {
+		r.fail("messages", "final assistant content cannot end with trailing whitespace")
+	}
+}
+
+// endsBlank tells whether the last block of a message is a text that ends in white space.
+func (m Message) endsBlank() bool {
+	if len(m.Content) == 0 {
+		return false
+	}
+	last := m.Content[len(m.Content)-1]
+	return last.Type == typeText && strings.TrimRightFunc(last.Text, unicode.IsSpace) != last.Text
 }
 
 // isCompacted tells whether a message begins with a summary of what was before it.
@@ -52,15 +65,18 @@ func (m Message) isCompacted() bool {
 
 // roleOf is the role that a block of a type belongs to, where it belongs to one.
 var roleOf = map[string]string{
-	typeToolUse:      roleAssistant,
-	typeToolResult:   roleUser,
-	typeCompaction:   roleAssistant,
-	typeToolAddition: roleSystem,
-	typeToolRemoval:  roleSystem,
+	typeImage:            roleUser,
+	typeThinking:         roleAssistant,
+	typeRedactedThinking: roleAssistant,
+	typeToolUse:          roleAssistant,
+	typeToolResult:       roleUser,
+	typeCompaction:       roleAssistant,
+	typeToolAddition:     roleSystem,
+	typeToolRemoval:      roleSystem,
 }
 
-// checkBlocks complains of blocks that are in a message of the wrong role, and of tool calls that have the id of
-// another or call a tool that was never there.
+// checkBlocks complains of blocks that are in a message of the wrong role, of tool calls that have the id of another,
+// and of the choice of a tool that was never there. Calls may name any tool: it may be gone, or made up by the model.
 func (c *call) checkBlocks(r *reader) {
 	known := slices.Clone(c.tools)
 	ids := map[string]bool{}
@@ -85,10 +101,19 @@ func (c *call) checkBlocks(r *reader) {
 				r.fail(place, "`tool_use` ids must be unique: %s", b.ID)
 			}
 			ids[b.ID] = true
-			if !offers(known, b.Name) {
-				r.fail(place, "`tool_use` names a tool that is not among the tools: %s", b.Name)
-			}
 		}
+	}
+	c.checkChoice(r, known)
+}
+
+// checkChoice complains of a tool_choice that there is no tool for.
+func (c *call) checkChoice(r *reader, tools []Tool) {
+	switch {
+	case c.mcp:
+	case c.choice == choiceAny && len(tools) == 0:
+		r.fail("tool_choice.any", "may only be specified while providing tools")
+	case c.choice == choiceTool && !offers(tools, c.chosen):
+		r.fail("tool_choice", "Tool '%s' not found in provided tools", c.chosen)
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 
 // requestBody returns a request with messages, and further members.
 func requestBody(messages string, more ...string) string {
-	return fmt.Sprintf(`{"model":"m","max_tokens":1,"tools":[{"name":"look","input_schema":{}},{"type":"memory_20250818","name":"memory"}],"messages":[%s]%s}`,
+	return fmt.Sprintf(`{"model":"m","max_tokens":1,"tools":[{"name":"look","input_schema":{"type":"object"}},{"type":"memory_20250818","name":"memory"}],"messages":[%s]%s}`,
 		messages, strings.Join(append([]string{""}, more...), ","))
 }
 
@@ -36,8 +36,20 @@ const edits = `"context_management":{"edits":[%s]}`
 func TestInvalid(t *testing.T) {
 	text := func(s string) string { return `{"role":"user","content":[{"type":"text","text":` + s + `}]}` }
 	edit := func(s string) string { return requestBody(uHello, fmt.Sprintf(edits, s)) }
-	tools := func(s string) string {
-		return `{"model":"m","max_tokens":1,"messages":[` + uHello + `],"tools":[` + s + `]}`
+	tools := func(s string, more ...string) string {
+		return `{"model":"m","max_tokens":1,"messages":[` + uHello + `],"tools":[` + strings.Join(append([]string{s + "]"}, more...), ",") + `}`
+	}
+	notTool := func(kind string) string {
+		return "tools.0: Input tag '" + kind + "' found using 'type' does not match any of the expected tags: 'custom', 'memory_20250818' and those of the other tools that the API defines"
+	}
+	image := func(source string) string {
+		return requestBody(`{"role":"user","content":[{"type":"image"` + source + `}]}`)
+	}
+	thinks := func(maxTokens, thinking string) string {
+		return `{"model":"m","max_tokens":` + maxTokens + `,"messages":[` + uHello + `],"thinking":` + thinking + `}`
+	}
+	result := func(isError, content string) string {
+		return requestBody(join(uHello, aCallA, `{"role":"user","content":[{"type":"tool_result","tool_use_id":"toolu_a","is_error":`+isError+`,"content":[{"type":"text","text":"x"},`+content+`]}]}`))
 	}
 	system := func(block string) string { return `{"role":"system","content":[` + block + `]}` }
 	long := strings.Repeat("x", 129)
@@ -45,6 +57,10 @@ func TestInvalid(t *testing.T) {
 	for _, tc := range []struct{ name, body, want string }{
 		// What is there, and its type.
 		{"empty", ``, "The request body is not valid JSON"},
+		{"not UTF-8", requestBody("{\"role\":\"user\",\"content\":\"\xff\"}"), "The request body is not valid JSON"},
+		{"half a pair", requestBody(`{"role":"user","content":"\\\ud83d\n"}`), "The request body is not valid JSON"},
+		{"the other half", requestBody(`{"role":"user","content":"\ude00"}`), "The request body is not valid JSON"},
+		{"two first halves", requestBody(`{"role":"user","content":"\ud83d\ud83d\ude00"}`), "The request body is not valid JSON"},
 		{"list", `[]`, "Input should be an object"},
 		{"null", `null`, "Input should be an object"},
 		{"no model", `{"max_tokens":1,"messages":[` + uHello + `]}`, "model: Field required"},
@@ -77,23 +93,61 @@ func TestInvalid(t *testing.T) {
 		{"no type", requestBody(`{"role":"user","content":[{"text":"x"}]}`), "messages.0.content.0.type: Field required"},
 		{"block", requestBody(`{"role":"user","content":["x"]}`), "messages.0.content.0: Input should be an object"},
 
+		{"blank string", requestBody(`{"role":"user","content":" \n"}`), "messages.0.content: text content blocks must contain non-whitespace text"},
+		{"blank string of the model", requestBody(join(uHello, `{"role":"assistant","content":"\t"}`, uHello)), "messages.1.content: text content blocks must contain non-whitespace text"},
+		{"blank at the end", requestBody(join(uHello, `{"role":"assistant","content":"The answer is "}`)), "messages: final assistant content cannot end with trailing whitespace"},
+		{"newline at the end", requestBody(join(uHello, `{"role":"assistant","content":[{"type":"text","text":"The answer is\n"}]}`)), "messages: final assistant content cannot end with trailing whitespace"},
+		{"image of the model", requestBody(join(uHello, `{"role":"assistant","content":[{"type":"image","source":{"type":"url","url":"x"}}]}`, uHello)), "messages.1.content.0: `image` blocks can only be in `user` messages"},
+		{"thinking of the user", requestBody(`{"role":"user","content":[{"type":"thinking","thinking":"x","signature":"x"}]}`), "messages.0.content.0: `thinking` blocks can only be in `assistant` messages"},
+		{"redacted thinking of the user", requestBody(`{"role":"user","content":[{"type":"redacted_thinking","data":"x"}]}`), "messages.0.content.0: `redacted_thinking` blocks can only be in `assistant` messages"},
+		{"image without source", image(``), "messages.0.content.0.source: Field required"},
+		{"image source", image(`,"source":"x"`), "messages.0.content.0.source: Input should be an object"},
+		{"image source type", image(`,"source":{"data":"x"}`), "messages.0.content.0.source.type: Field required"},
+		{"image data", image(`,"source":{"type":"base64","media_type":"image/png"}`), "messages.0.content.0.source.data: Field required"},
+		{"image without media type", image(`,"source":{"type":"base64","data":"x"}`), "messages.0.content.0.source.media_type: Field required"},
+		{"image media type", image(`,"source":{"type":"base64","data":"x","media_type":"image/tiff"}`), "messages.0.content.0.source.media_type: Input should be 'image/jpeg' or 'image/png' or 'image/gif' or 'image/webp'"},
+		{"image url", image(`,"source":{"type":"url"}`), "messages.0.content.0.source.url: Field required"},
+		{"image file", image(`,"source":{"type":"file"}`), "messages.0.content.0.source.file_id: Field required"},
+
+		// Sampling.
+		{"hot", requestBody(uHello, `"temperature":1.1`), "temperature: range: 0..1"},
+		{"cold", requestBody(uHello, `"temperature":-0.1`), "temperature: range: 0..1"},
+		{"temperature", requestBody(uHello, `"temperature":"hot"`), "temperature: Input should be a valid number"},
+		{"thinking without type", thinks("2000", `{}`), "thinking.type: Field required"},
+		{"no budget", thinks("2000", `{"type":"enabled"}`), "thinking.enabled.budget_tokens: Field required"},
+		{"small budget", thinks("2000", `{"type":"enabled","budget_tokens":1023}`), "thinking.enabled.budget_tokens: Input should be greater than or equal to 1024"},
+		{"large budget", thinks("2000", `{"type":"enabled","budget_tokens":2000}`), "`max_tokens` must be greater than `thinking.budget_tokens`"},
+
 		// Tools.
-		{"tool name", tools(`{"input_schema":{}}`), "tools.0.name: Field required"},
-		{"bad tool name", tools(`{"name":"a b","input_schema":{}}`), "tools.0.name: String should match pattern '^[a-zA-Z0-9_-]{1,128}$'"},
-		{"long tool name", tools(`{"name":"` + long + `","input_schema":{}}`), "tools.0.name: String should match pattern '^[a-zA-Z0-9_-]{1,128}$'"},
+		{"tool name", tools(`{"input_schema":{"type":"object"}}`), "tools.0.name: Field required"},
+		{"bad tool name", tools(`{"name":"a b","input_schema":{"type":"object"}}`), "tools.0.name: String should match pattern '^[a-zA-Z0-9_-]{1,128}$'"},
+		{"long tool name", tools(`{"name":"` + long + `","input_schema":{"type":"object"}}`), "tools.0.name: String should match pattern '^[a-zA-Z0-9_-]{1,128}$'"},
+		{"schema type", tools(`{"name":"a","input_schema":{}}`), "tools.0.input_schema.type: Field required"},
+		{"schema of a string", tools(`{"name":"a","input_schema":{"type":"string"}}`), "tools.0.input_schema.type: Input should be 'object'"},
+		{"schema that is none", tools(`{"name":"a","input_schema":true}`), "tools.0.input_schema: Input should be an object"},
+		{"tool type of another API", tools(`{"type":"function","name":"a","input_schema":{"type":"object"}}`), notTool("function")},
+		{"tool type without a date", tools(`{"type":"bash","name":"bash"}`), notTool("bash")},
+		{"another memory", tools(`{"type":"memory_20990101","name":"memory"}`), notTool("memory_20990101")},
+		{"memory with schema", tools(`{"type":"memory_20250818","name":"memory","input_schema":{"type":"object"}}`), "tools.0.input_schema: Extra inputs are not permitted for a tool that the API defines"},
+		{"memory with description", tools(`{"type":"memory_20250818","name":"memory","description":"x"}`), "tools.0.description: Extra inputs are not permitted for a tool that the API defines"},
 		{"schema", tools(`{"type":"custom","name":"a"}`), "tools.0.input_schema: Field required"},
-		{"two tools", tools(`{"name":"a","input_schema":{}},{"name":"a","input_schema":{}}`), "tools: Tool names must be unique."},
-		{"custom memory besides", tools(`{"name":"memory","input_schema":{}},{"type":"memory_20250818","name":"memory"}`), "tools: Tool names must be unique."},
+		{"two tools", tools(`{"name":"a","input_schema":{"type":"object"}},{"name":"a","input_schema":{"type":"object"}}`), "tools: Tool names must be unique."},
+		{"custom memory besides", tools(`{"name":"memory","input_schema":{"type":"object"}},{"type":"memory_20250818","name":"memory"}`), "tools: Tool names must be unique."},
 		{"memory name", tools(`{"type":"memory_20250818","name":"notes"}`), "tools.0.name: Input should be 'memory'"},
 		{"choice", requestBody(uHello, `"tool_choice":{"type":"some"}`), "tool_choice.type: Input should be 'auto', 'any', 'tool' or 'none'"},
 		{"choice name", requestBody(uHello, `"tool_choice":{"type":"tool"}`), "tool_choice.name: Field required"},
+		{"any of no tools", tools("", `"tool_choice":{"type":"any"}`), "tool_choice.any: may only be specified while providing tools"},
+		{"one of no tools", tools("", `"tool_choice":{"type":"tool","name":"x"}`), "tool_choice: Tool 'x' not found in provided tools"},
 		{"chosen tool", requestBody(uHello, `"tool_choice":{"type":"tool","name":"x"}`), "tool_choice: Tool 'x' not found in provided tools"},
 
 		// Calls and results.
 		{"call id", requestBody(join(uHello, `{"role":"assistant","content":[{"type":"tool_use","id":"a/b","name":"look","input":{}}]}`)), "messages.1.content.0.id: String should match pattern '^[a-zA-Z0-9_-]+$'"},
 		{"no call id", requestBody(join(uHello, `{"role":"assistant","content":[{"type":"tool_use","name":"look","input":{}}]}`)), "messages.1.content.0.id: String should match pattern '^[a-zA-Z0-9_-]+$'"},
 		{"call input", requestBody(join(uHello, `{"role":"assistant","content":[{"type":"tool_use","id":"a","name":"look","input":"x"}]}`)), "messages.1.content.0.input: Input should be an object"},
-		{"unknown tool", requestBody(join(uHello, `{"role":"assistant","content":[{"type":"tool_use","id":"a","name":"listen","input":{}}]}`)), "messages.1.content.0: `tool_use` names a tool that is not among the tools: listen"},
+		{"call in a result", result("false", `{"type":"tool_use","id":"b","name":"look","input":{}}`), "messages.2.content.0.content.1: `tool_use` blocks cannot be in a `tool_result` block"},
+		{"result in a result", result("false", `{"type":"tool_result","tool_use_id":"toolu_a"}`), "messages.2.content.0.content.1: `tool_result` blocks cannot be in a `tool_result` block"},
+		{"thinking in a result", result("false", `{"type":"thinking","thinking":"x","signature":"x"}`), "messages.2.content.0.content.1: `thinking` blocks cannot be in a `tool_result` block"},
+		{"error with an image", result("true", `{"type":"image","source":{"type":"url","url":"x"}}`), "messages.2.content.0: all content must be type `text` if `is_error` is true"},
 		{"call of user", requestBody(`{"role":"user","content":[{"type":"tool_use","id":"a","name":"look","input":{}}]}`), "messages.0.content.0: `tool_use` blocks can only be in `assistant` messages"},
 		{"result of assistant", requestBody(join(uHello, aCallA, `{"role":"assistant","content":[{"type":"tool_result","tool_use_id":"toolu_a"}]}`)), "messages.2.content.0: `tool_result` blocks can only be in `user` messages"},
 		{"no result at the end", requestBody(join(uHello, aCallA)), "messages.1: `tool_use` ids were found without `tool_result` blocks immediately after: toolu_a. Each `tool_use` block must have a corresponding `tool_result` block in the next message."},
@@ -114,7 +168,7 @@ func TestInvalid(t *testing.T) {
 
 		// Cache breakpoints.
 		{"five breakpoints", requestBody(`{"role":"user","content":[` + cached(",") + cached(",") + cached(",") + cached(",") + cached("") + `]}`), "A maximum of 4 blocks with cache_control may be provided. Found 5."},
-		{"breakpoints everywhere", `{"model":"m","max_tokens":1,"cache_control":{"type":"ephemeral"},"system":[` + cached("") + `],"tools":[{"name":"look","input_schema":{},"cache_control":{"type":"ephemeral"}}],"messages":[` + join(`{"role":"user","content":[`+cached("")+`]}`, aCallA, `{"role":"user","content":[{"type":"tool_result","tool_use_id":"toolu_a","content":[`+cached("")+`]}]}`) + `]}`, "A maximum of 4 blocks with cache_control may be provided. Found 5."},
+		{"breakpoints everywhere", `{"model":"m","max_tokens":1,"cache_control":{"type":"ephemeral"},"system":[` + cached("") + `],"tools":[{"name":"look","input_schema":{"type":"object"},"cache_control":{"type":"ephemeral"}}],"messages":[` + join(`{"role":"user","content":[`+cached("")+`]}`, aCallA, `{"role":"user","content":[{"type":"tool_result","tool_use_id":"toolu_a","content":[`+cached("")+`]}]}`) + `]}`, "A maximum of 4 blocks with cache_control may be provided. Found 5."},
 
 		// Context edits.
 		{"edits", requestBody(uHello, `"context_management":{"edits":{}}`), "context_management.edits: Input should be a valid list"},
@@ -165,7 +219,29 @@ func TestValid(t *testing.T) {
 		return claudetest.Say("Fine."), nil
 	}))
 	fallback := `{"role":"assistant","content":[{"type":"tool_use","id":"toolu_x","name":"look","input":{}},{"type":"fallback","from":{"model":"m"},"to":{"model":"n"}},{"type":"tool_use","id":"toolu_a","name":"look","input":{}}]}`
+	whole := func(maxTokens, more string) string {
+		return `{"model":"m","max_tokens":` + maxTokens + `,"messages":[` + uHello + `]` + more + `}`
+	}
 	for name, body := range map[string]string{
+		"whole float":            whole("5.0", ""),
+		"exponent":               whole("5e1", ""),
+		"escapes":                requestBody(`{"role":"user","content":"\ud83d\ude00 \\ud83d \u00fc\\"}`),
+		"call of a tool gone":    requestBody(join(uHello, `{"role":"assistant","content":[{"type":"tool_use","id":"toolu_a","name":"gone","input":{}}]}`, uA)),
+		"call and no tools":      `{"model":"m","max_tokens":1,"messages":[` + join(uHello, aCallA, uA) + `]}`,
+		"auto of no tools":       whole("1", `,"tool_choice":{"type":"auto"}`),
+		"none of no tools":       whole("1", `,"tool_choice":{"type":"none"}`),
+		"any of an MCP server":   whole("1", `,"tool_choice":{"type":"any"},"mcp_servers":[{"type":"url","url":"x","name":"x"}]`),
+		"choice of an addition":  requestBody(join(uHello, `{"role":"system","content":[{"type":"tool_addition","tool":{"type":"tool_definition","definition":{"name":"listen","input_schema":{"type":"object"}}}}]}`), `"tool_choice":{"type":"tool","name":"listen"}`),
+		"budget":                 whole("1025", `,"thinking":{"type":"enabled","budget_tokens":1024}`),
+		"thinking of any kind":   whole("1", `,"thinking":{"type":"between_tools"}`),
+		"temperatures":           whole("1", `,"temperature":1.0`),
+		"no temperature":         whole("1", `,"temperature":0`),
+		"built-in tools":         whole("1", `,"tools":[{"type":"bash_20250124","name":"bash"},{"type":"text_editor_20250728","name":"str_replace_based_edit_tool"},{"type":"tool_search_tool_regex","name":"tool_search_tool_regex"},{"type":"future_tool_20270101","name":"future"},{"type":"browser_toolset_20260801"}]`),
+		"images":                 requestBody(`{"role":"user","content":[{"type":"image","source":{"type":"base64","media_type":"image/png","data":"aGk="}},{"type":"image","source":{"type":"url","url":"x"}},{"type":"image","source":{"type":"file","file_id":"x"}}]}`),
+		"image in a result":      requestBody(join(uHello, aCallA, `{"role":"user","content":[{"type":"tool_result","tool_use_id":"toolu_a","content":[{"type":"image","source":{"type":"url","url":"x"}},{"type":"search_result","source":"x","title":"x","content":[]}]}]}`)),
+		"blank result":           requestBody(join(uHello, aCallA, `{"role":"user","content":[{"type":"tool_result","tool_use_id":"toolu_a","content":" "}]}`)),
+		"blank before the end":   requestBody(join(uHello, `{"role":"assistant","content":"Hello \n"}`, uHello)),
+		"blank, to be summed up": requestBody(join(uHello, `{"role":"assistant","content":"Hello "}`), `"compaction":{"type":"summarize"}`),
 		"string content":         requestBody(uHello),
 		"unknown members":        requestBody(uHello, `"temperature":0.5`, `"metadata":{"user_id":"x"}`, `"future":[1]`),
 		"nulls":                  requestBody(uHello, `"system":null`, `"stream":null`, `"thread":null`, `"context_management":null`, `"tool_choice":null`),
@@ -181,7 +257,7 @@ func TestValid(t *testing.T) {
 		"breakpoint in an input": requestBody(join(uHello, `{"role":"assistant","content":[{"type":"tool_use","id":"a","name":"look","input":{"cache_control":[1,2,3,4,5]}}]}`, `{"role":"user","content":[{"type":"tool_result","tool_use_id":"a"}]}`)),
 		"server tools":           requestBody(uHello+`,{"role":"assistant","content":[{"type":"server_tool_use","id":"srv_1","name":"web_search","input":{}},{"type":"web_search_tool_result","tool_use_id":"srv_1","content":[]}]}`, `"tool_choice":{"type":"none"}`),
 		"mcp toolset":            `{"model":"m","max_tokens":1,"tools":[{"type":"mcp_toolset","mcp_server_name":"a"},{"type":"mcp_toolset","mcp_server_name":"b"}],"messages":[` + uHello + `]}`,
-		"tool that was added":    requestBody(join(uHello, `{"role":"system","content":[{"type":"tool_addition","tool":{"type":"tool_definition","definition":{"name":"listen","input_schema":{}}}}]}`, `{"role":"assistant","content":[{"type":"tool_use","id":"toolu_a","name":"listen","input":{}}]}`, uA)),
+		"tool that was added":    requestBody(join(uHello, `{"role":"system","content":[{"type":"tool_addition","tool":{"type":"tool_definition","definition":{"name":"listen","input_schema":{"type":"object"}}}}]}`, `{"role":"assistant","content":[{"type":"tool_use","id":"toolu_a","name":"listen","input":{}}]}`, uA)),
 		"tool that was removed":  requestBody(join(uHello, aCallA, uA, `{"role":"system","content":[{"type":"tool_removal","tool":{"type":"tool_reference","name":"look"}}]}`, aHello, uHello)),
 		"failed compaction":      requestBody(join(uHello, `{"role":"assistant","content":[{"type":"compaction","content":null},{"type":"text","text":"x"}]}`, uHello)),
 		"edits":                  requestBody(uHello, fmt.Sprintf(edits, `{"type":"clear_thinking_20251015","keep":{"type":"all"}},{"type":"clear_tool_uses_20250919","trigger":null,"keep":{"type":"tool_uses","value":0},"clear_tool_inputs":false},{"type":"compact_20260112"}`), `"thinking":{"type":"adaptive"}`),
@@ -196,7 +272,7 @@ func TestValid(t *testing.T) {
 
 // What needs a beta header, and which.
 func TestBetaIsNeeded(t *testing.T) {
-	addition := `{"role":"system","content":[{"type":"tool_addition","tool":{"type":"tool_definition","definition":{"name":"x","input_schema":{}}}}]}`
+	addition := `{"role":"system","content":[{"type":"tool_addition","tool":{"type":"tool_definition","definition":{"name":"x","input_schema":{"type":"object"}}}}]}`
 	for _, tc := range []struct{ name, body, place, betas string }{
 		{"edits", requestBody(uHello, fmt.Sprintf(edits, `{"type":"clear_tool_uses_20250919"}`)), "context_management", "context-management-2025-06-27"},
 		{"no edits", requestBody(uHello, fmt.Sprintf(edits, ``)), "context_management", "context-management-2025-06-27"},
@@ -230,5 +306,18 @@ func TestBetaIsNeeded(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// What the beta header of interleaved thinking allows, and what is not asked of a request that is only counted.
+func TestThinkingBudgetMayExceed(t *testing.T) {
+	api := claudetest.New(t, claudetest.Script(claudetest.Say("Fine.")))
+	body := `{"model":"m","max_tokens":1024,"messages":[` + join(uHello, `{"role":"assistant","content":"Hello "}`) + `],"thinking":{"type":"enabled","budget_tokens":5000}}`
+	if r := post(t, api, "/v1/messages/count_tokens", body); r.status != 200 {
+		t.Errorf("counting: %d %s", r.status, r.body)
+	}
+	body = strings.Replace(body, "Hello \"", "Hello\"", 1)
+	if r := post(t, api, "/v1/messages", body, withHeader("anthropic-beta", "interleaved-thinking-2025-05-14")); r.status != 200 {
+		t.Errorf("interleaved thinking: %d %s", r.status, r.body)
 	}
 }
