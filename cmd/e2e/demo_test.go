@@ -102,21 +102,27 @@ func TestDemo(t *testing.T) {
 		"That is all for this session.",
 		"=== Session 2 goes on",
 		"with what earlier sessions left",
-		"(held: the change is made, and its answer not used)",
+		"(stopped here: memoryd has made the change, the agent has not seen the answer)",
 		"  killed",
 		"=== Session 3 is a new process",
 		"Session session-2 was cut off. I carry on from what it left.",
 		"(memoryd is killed here, and started again)",
 		"I have notes about the next item already",
+		"(20 turns like these are not shown: the items that were left, and the report)\nturn 30 · ",
 		" cleared, ",
 		"  Every item of the checklist is done.",
+		"The light on Gull Rock was dark from 23:30 on 21 November",
+		"Three lights had nights below 4 °C in their huts: Holm Skerry 31 of them, Gull Rock 27 and North Stack 22.",
+		"lot 47 was built without the gasket",
 		"Gull Rock and Ferry Point still carry a relay of lot 47.",
+		"one spare relay of lot 52; an order of more takes six weeks",
 		"=== The memory, as the agent has left it:",
 		"/memories/report.md\n",
 		"--- /memories/features.md",
 		"--- /memories/progress.md",
 		"## Session session-2: not closed",
 		"--- /memories/report.md",
+		"=== What survived what\n",
 		"=== What to try next",
 	} {
 		_, after, ok := strings.Cut(rest, want)
@@ -124,6 +130,9 @@ func TestDemo(t *testing.T) {
 			t.Fatalf("got no %q after the landmarks before it:\n%s", want, out)
 		}
 		rest = after
+	}
+	if want := " run -n NAME --docs DIR --question TEXT\n"; !strings.Contains(rest, want) {
+		t.Errorf("got %q, want %q", rest, want)
 	}
 	for _, unwanted := range []string{"✗", "- [ ]", "Error", "not-to-be-used"} {
 		if strings.Contains(out, unwanted) {
@@ -190,9 +199,13 @@ func TestDemo_Interrupted(t *testing.T) {
 }
 
 func TestDemo_WithoutMemoryd(t *testing.T) {
-	d := startDemo(t, "--memoryd", "/bin/false")
+	program, err := exec.LookPath("true")
+	if err != nil {
+		t.Skip(err)
+	}
+	d := startDemo(t, "--memoryd", program)
 	out, status := d.wait(t)
-	if status != 4 || !strings.Contains(d.stderr.String(), "memoryd ended") {
+	if status != 4 || !strings.Contains(d.stderr.String(), "ended without a word instead of serving: is it a memoryd?") {
 		t.Errorf("got status %d, %s%s", status, out, d.stderr.String())
 	}
 	d.checkNothingLeft(t)

@@ -18,8 +18,11 @@ import (
 // maxTokens is the most that the model may write in one turn.
 const maxTokens = 8192
 
-// blockText is the type of the blocks that the model says something in.
-const blockText = "text"
+// The types of the blocks that the model says something in, and calls a tool with.
+const (
+	blockText    = "text"
+	blockToolUse = "tool_use"
+)
 
 // instructions are the system prompt before what agentkit adds to it. How to use the memory tool is not in it: the API
 // tells Claude that itself.
@@ -43,12 +46,17 @@ type agent struct {
 	items     []string // the checklist of a memory that is new: features, as agentkit calls them
 	limit     int      // how many of them to work on in this session; 0 is all
 
-	model         anthropic.Model
-	maxTurns      int       // 0 is no limit
-	trigger, keep int64     // of clearing tool results; see runOptions
-	transcript    io.Writer // nil for none
-	out           *printer
-	hold          hold
+	model      anthropic.Model
+	maxTurns   int       // 0 is no limit
+	clearing   clearing  // of tool results
+	transcript io.Writer // nil for none
+	out        *printer
+	hold       hold
+}
+
+// clearing says when old results of tools are cleared from the prompt; see runOptions.
+type clearing struct {
+	trigger, keep, atLeast int64 // a trigger of 0 is never
 }
 
 // run runs the session: what earlier sessions left is read, the model works, and what came of it is recorded. That is
@@ -77,13 +85,18 @@ func (a *agent) run(ctx context.Context) (err error) {
 	var outcome agentkit.Outcome
 	defer func() {
 		outcome.Err = err
-		if err != nil && ctx.Err() != nil {
+		interrupted := err != nil && ctx.Err() != nil
+		if interrupted {
 			outcome.Err = errors.New("interrupted")
 		}
 		// Close works after ctx was cancelled, too.
-		if closeErr := session.Close(ctx, outcome); closeErr != nil {
+		closeErr := session.Close(ctx, outcome)
+		switch {
+		case closeErr != nil:
 			a.out.printf("the session could not be closed; the next one will find it cut off\n")
 			err = errors.Join(err, closeErr)
+		case interrupted:
+			err = fmt.Errorf("%w (%w)", errInterrupted, err)
 		}
 	}()
 	last, err := a.converse(ctx, session)
@@ -106,6 +119,7 @@ func (a *agent) converse(ctx context.Context, session *agentkit.Session) (*anthr
 	runner := a.api.Beta.Messages.NewToolRunner(a.watch(append(documentTools(a.documents), tool)),
 		anthropic.BetaToolRunnerParams{BetaMessageNewParams: params, MaxIterations: a.maxTurns})
 	tool.Bind(runner)
+	defer a.out.flush()
 
 	record := func(*anthropic.BetaMessage) error { return nil }
 	if a.transcript != nil {
@@ -127,7 +141,8 @@ func (a *agent) converse(ctx context.Context, session *agentkit.Session) (*anthr
 	return runner.LastMessage(), nil
 }
 
-// params returns the first request. What is the same in every session comes first, for prompt caching.
+// params returns the first request. For prompt caching, what is the same in every session comes first, and there are
+// two breakpoints: after what is the same in every request of the session, and at the end of the conversation.
 func (a *agent) params(session *agentkit.Session) (anthropic.BetaMessageNewParams, error) {
 	task := "Your memory has the question, the checklist and what was done. Where it has no question, this is it.\n" +
 		"Question: " + a.question + "\n"
@@ -146,14 +161,19 @@ func (a *agent) params(session *agentkit.Session) (anthropic.BetaMessageNewParam
 			}, "\n\n")},
 			{Text: session.Context, CacheControl: anthropic.NewBetaCacheControlEphemeralParam()},
 		},
-		Messages: []anthropic.BetaMessageParam{anthropic.NewBetaUserMessage(anthropic.NewBetaTextBlock(task))},
+		Messages:     []anthropic.BetaMessageParam{anthropic.NewBetaUserMessage(anthropic.NewBetaTextBlock(task))},
+		CacheControl: anthropic.NewBetaCacheControlEphemeralParam(), // moves to the last block of every request
 	})
-	if a.trigger == 0 {
+	if a.clearing.trigger == 0 {
 		return params, nil
 	}
-	return agentkit.ManageContext(params, agentkit.ClearToolUses{
-		AtInputTokens: anthropic.Int(a.trigger), Keep: anthropic.Int(a.keep),
-	})
+	edit := agentkit.ClearToolUses{
+		AtInputTokens: anthropic.Int(a.clearing.trigger), Keep: anthropic.Int(a.clearing.keep),
+	}
+	if a.clearing.atLeast > 0 { // each clearing costs the cached prompt after it
+		edit.ClearAtLeast = anthropic.Int(a.clearing.atLeast)
+	}
+	return agentkit.ManageContext(params, edit)
 }
 
 // checkStop returns an error where the model did not come to the end of its work.

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"path"
@@ -40,7 +41,7 @@ func newAgent(t *testing.T, c *client.Client, api *claudetest.API, session strin
 	return &agent{
 		api: api.Client(), memory: c, namespace: client.DefaultNamespace, session: session,
 		documents: openTestLibrary(t, ""), question: defaultQuestion, items: shortItems,
-		model: defaultModel, maxTurns: 300, trigger: 30_000, keep: 3,
+		model: defaultModel, maxTurns: 300, clearing: clearing{trigger: 30_000, keep: 3},
 		out: &printer{w: &out},
 	}, &out
 }
@@ -78,6 +79,12 @@ func finished(t *testing.T, items []string) map[string]string {
 	return memoryFiles(t, s.Client)
 }
 
+// notProgress leaves the progress log out of a comparison of memories.
+var notProgress = cmp.FilterPath(func(p cmp.Path) bool {
+	index, ok := p.Last().(cmp.MapIndex)
+	return ok && index.Key().String() == agentkit.ProgressPath
+}, cmp.Ignore())
+
 // checkFinished compares a memory with the one that is left without an interruption. The progress logs differ, but each
 // has every item once.
 func checkFinished(t *testing.T, want, got map[string]string) {
@@ -88,10 +95,6 @@ func checkFinished(t *testing.T, want, got map[string]string) {
 			t.Errorf("the progress log has %q %d times, want once", it.text, n)
 		}
 	}
-	notProgress := cmp.FilterPath(func(p cmp.Path) bool {
-		index, ok := p.Last().(cmp.MapIndex)
-		return ok && index.Key().String() == agentkit.ProgressPath
-	}, cmp.Ignore())
 	if diff := cmp.Diff(want, got, notProgress); diff != "" {
 		t.Errorf("memory (-want +got):\n%s", diff)
 	}
@@ -131,9 +134,10 @@ func TestAgent(t *testing.T) {
 	files := memoryFiles(t, s.Client)
 	checkFinished(t, finished(t, defaultItems), files)
 	for _, want := range []string{
-		"Holm Skerry was dark from 02:10 to 06:45",
-		"Gull Rock was dark from 23:30",
-		"North Stack was dark from 03:00",
+		"dark from 02:10 to 06:45 on 3 November, as its charge relay stood open",
+		"on Gull Rock was dark from 23:30 on 21 November to 08:05 on the next day, and its charge relay was found open",
+		"dark from 03:00 to 07:30 on 9 January, as its charge relay stood open",
+		"Three lights had nights below 4 °C in their huts: Holm Skerry 31 of them, Gull Rock 27 and North Stack 22.",
 		"no night below 4 °C, since the ferry office next door heats its wall",
 		"lot 47 was built without the gasket",
 		"Gull Rock and Ferry Point still carry a relay of lot 47",
@@ -194,16 +198,25 @@ func newVictim(t *testing.T, s *servertest.Server, n int, executed bool) *victim
 	v := &victim{calls: n, answered: executed}
 	v.ctx, v.kill = context.WithCancel(t.Context())
 	t.Cleanup(v.kill)
+	v.client = clientThrough(t, s, func(_ context.Context, _ any, execute func() error) error { return v.call(execute) })
+	return v
+}
+
+// clientThrough returns a client of the service whose calls go through call. For a stream, req is nil.
+func clientThrough(
+	t *testing.T, s *servertest.Server, call func(ctx context.Context, req any, execute func() error) error,
+) *client.Client {
+	t.Helper()
 	c, err := client.Dial("passthrough:///unused", client.WithRetryBudget(0), client.WithDialOptions(
 		grpc.WithUnaryInterceptor(func(
 			ctx context.Context, method string, req, reply any, _ *grpc.ClientConn, _ grpc.UnaryInvoker, _ ...grpc.CallOption,
 		) error {
-			return v.call(func() error { return s.Conn.Invoke(ctx, method, req, reply) })
+			return call(ctx, req, func() error { return s.Conn.Invoke(ctx, method, req, reply) })
 		}),
 		grpc.WithStreamInterceptor(func(
 			ctx context.Context, desc *grpc.StreamDesc, _ *grpc.ClientConn, method string, _ grpc.Streamer, _ ...grpc.CallOption,
 		) (stream grpc.ClientStream, err error) {
-			err = v.call(func() error { stream, err = s.Conn.NewStream(ctx, desc, method); return err })
+			err = call(ctx, nil, func() error { stream, err = s.Conn.NewStream(ctx, desc, method); return err })
 			return stream, err
 		}),
 	))
@@ -211,8 +224,7 @@ func newVictim(t *testing.T, s *servertest.Server, n int, executed bool) *victim
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = c.Close() })
-	v.client = c
-	return v
+	return c
 }
 
 func (v *victim) call(execute func() error) error {
@@ -231,6 +243,14 @@ func (v *victim) call(execute func() error) error {
 		_ = execute()
 	}
 	return killed
+}
+
+// die kills the process between two calls.
+func (v *victim) die() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.dead = true
+	v.kill()
 }
 
 func (v *victim) killed() bool {
@@ -310,8 +330,11 @@ func TestAgent_InterruptedInEveryTurn(t *testing.T) {
 			err := a.run(ctx)
 			if ctx.Err() != nil {
 				interrupted++
-				if !errors.Is(err, context.Canceled) {
+				if !errors.Is(err, context.Canceled) || !errors.Is(err, errInterrupted) {
 					t.Errorf("turn %d: got %v, want that it was cancelled\n%s", n, err, out)
+				}
+				if strings.Contains(out.String(), "✗") {
+					t.Errorf("turn %d: calls that were cancelled are printed as failed:\n%s", n, out)
 				}
 			}
 			interrupt()
@@ -340,7 +363,7 @@ func TestAgent_LittleContext(t *testing.T) {
 		s := servertest.New(t)
 		api := claudetest.New(t, offlineModel{})
 		a, out := newAgent(t, s.Client, api, "only")
-		a.trigger, a.keep = 1, keep
+		a.clearing = clearing{trigger: 1, keep: keep}
 		if err := a.run(t.Context()); err != nil {
 			t.Fatalf("keep %d: %v\n%s", keep, err, out)
 		}
@@ -418,6 +441,68 @@ func TestAgent_Order(t *testing.T) {
 	}
 	if got, want := memoryFiles(t, s.Client)["/memories/f"], "9"; got != want {
 		t.Errorf("got %q, want %q\n%s", got, want, out)
+	}
+}
+
+// The session is interrupted in the middle of a call: that is not the fault of the tool.
+func TestAgent_InterruptedInACall(t *testing.T) {
+	s := servertest.New(t)
+	ctx, interrupt := context.WithCancel(t.Context())
+	hang := clientThrough(t, s, func(ctx context.Context, req any, execute func() error) error {
+		if strings.Contains(fmt.Sprint(req), "/memories/hang") {
+			interrupt()
+			<-ctx.Done()
+			return status.FromContextError(ctx.Err()).Err()
+		}
+		return execute()
+	})
+	script := claudetest.Script(claudetest.Use(create("/memories/f", "x"), view("/memories/hang")))
+	a, out := newAgent(t, hang, claudetest.New(t, script), "x")
+	if err := a.run(ctx); !errors.Is(err, errInterrupted) {
+		t.Errorf("got %v, want that it was interrupted", err)
+	}
+	if text := out.String(); strings.Contains(text, "✗") || !strings.Contains(text, "memory create /memories/f → ") {
+		t.Errorf("got %s, want the first call only", text)
+	}
+}
+
+// The end of what is the same in every request is cached, and so is the conversation. Results are cleared where that
+// gains enough.
+func TestAgent_Requests(t *testing.T) {
+	s := servertest.New(t)
+	for _, test := range []struct {
+		clearing clearing
+		want     string // clear_at_least
+	}{
+		{clearing{}, ""},
+		{clearing{trigger: 30_000, keep: 3}, ""},
+		{clearing{trigger: 30_000, keep: 3, atLeast: 10_000}, `"clear_at_least":{"value":10000,"type":"input_tokens"}`},
+	} {
+		api := claudetest.New(t, claudetest.Script(claudetest.Say("Done.")))
+		a, out := newAgent(t, s.Client, api, "x")
+		a.clearing = test.clearing
+		if err := a.run(t.Context()); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		body := string(api.Requests()[0].Body)
+		var parsed struct {
+			CacheControl json.RawMessage `json:"cache_control"`
+			System       []struct {
+				CacheControl json.RawMessage `json:"cache_control"`
+			} `json:"system"`
+		}
+		if err := json.Unmarshal([]byte(body), &parsed); err != nil {
+			t.Fatal(err)
+		}
+		if n := len(parsed.System); parsed.CacheControl == nil || parsed.System[n-1].CacheControl == nil || strings.Count(body, "cache_control") != 2 {
+			t.Errorf("got %s, want a breakpoint after the system prompt and one for the conversation", body)
+		}
+		if got := strings.Contains(body, "context_management"); got != (test.clearing.trigger > 0) {
+			t.Errorf("%+v: got context management: %t in %s", test.clearing, got, body)
+		}
+		if got := strings.Contains(body, "clear_at_least"); got != (test.want != "") || !strings.Contains(body, test.want) {
+			t.Errorf("%+v: got %s, want %s", test.clearing, body, test.want)
+		}
 	}
 }
 
@@ -564,8 +649,17 @@ func TestAgent_MemoryIsAway(t *testing.T) {
 // A session that begins again under its name, as when its process was restarted.
 func TestAgent_SameSession(t *testing.T) {
 	s := servertest.New(t)
-	v := newVictim(t, s, 15, true)
-	a, _ := newAgent(t, v.client, claudetest.New(t, offlineModel{}, claudetest.WithIDPrefix("a")), "same")
+	v := newVictim(t, s, 0, false)
+	noted := func(call claudetest.ToolCall) bool {
+		return call.Answered && strings.Contains(string(call.Input), notesPath(shortItems[0]))
+	}
+	killing := claudetest.New(t, claudetest.ModelFunc(func(ctx context.Context, req *claudetest.Request) (claudetest.Turn, error) {
+		if slices.ContainsFunc(req.Calls(), noted) {
+			v.die()
+		}
+		return offlineModel{}.Respond(ctx, req)
+	}), claudetest.WithIDPrefix("a"))
+	a, _ := newAgent(t, v.client, killing, "same")
 	if err := a.run(v.ctx); err == nil || !v.killed() {
 		t.Fatal("the session was not killed")
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed-7f2870e1/memoryd/client"
+	"github.com/seed-7f2870e1/memoryd/client/agentkit"
 	memoryv1 "github.com/seed-7f2870e1/memoryd/gen/memoryd/v1"
 )
 
@@ -25,7 +26,12 @@ const (
 	demoHold = 1
 	// demoRestart is the turn of the third session at which memoryd is killed and started again.
 	demoRestart = 4
+	// demoTicked begins the line about the change that marks an item complete.
+	demoTicked = "  " + toolMemory + " str_replace " + agentkit.FeaturesPath
 )
+
+// demoShown are the files that are shown at the end.
+var demoShown = []string{agentkit.FeaturesPath, agentkit.ProgressPath, reportPath}
 
 func (c *cli) demoCommand() *cobra.Command {
 	d := &demo{out: c.stdout}
@@ -95,6 +101,7 @@ func (d *demo) run(ctx context.Context) (err error) {
 	if err := d.showMemory(ctx, m); err != nil {
 		return err
 	}
+	d.saySurvived()
 	d.sayNext()
 	return nil
 }
@@ -134,13 +141,13 @@ func (d *demo) sessions(ctx context.Context) error {
 		"It is killed (kill -9) right after it has written its first notes.")
 	killed := false
 	err = d.session(ctx, []string{"--session", "session-2", "--hold-after-change", strconv.Itoa(demoHold)},
-		func(line string, agent *os.Process) error {
+		func(line string, agent *os.Process) (bool, error) {
 			if line != holdLine {
-				return nil
+				return true, nil
 			}
 			err := agent.Kill()
 			killed = err == nil
-			return err
+			return true, err
 		})
 	switch {
 	case !killed && err == nil:
@@ -153,25 +160,59 @@ func (d *demo) sessions(ctx context.Context) error {
 	d.say("Session 3 is a new process and knows nothing but the memory. It finds out that\n" +
 		"session 2 was cut off, and carries on from there. In the middle of it memoryd is\n" +
 		"killed too, and started again: the agent waits for a moment and loses nothing.\n" +
-		"Old results of its tools are cleared from its prompt when that has 4,000 tokens;\n" +
-		"what matters of them is in the memory by then.")
-	turns := 0
-	return d.session(ctx, []string{"--session", "session-3", "--trigger", "4000"}, func(line string, _ *os.Process) error {
-		if !strings.HasPrefix(line, turnPrefix) {
-			return nil
-		}
-		if turns++; turns != demoRestart {
-			return nil
-		}
-		fmt.Fprintln(d.out, "  (memoryd is killed here, and started again)")
-		d.server.kill()
-		return d.startMemoryd()
-	})
+		"When its prompt has more than 4,000 tokens, old results of the document tools\n" +
+		"are cleared from it: what matters of them is in the memory by then. What the\n" +
+		"memory tool answered and what the model wrote is not cleared, so the prompt\n" +
+		"still grows.")
+	r := &recovery{demo: d}
+	defer r.end()
+	return d.session(ctx, []string{"--session", "session-3", "--trigger", "4000", "--clear-at-least", "0"}, r.line)
 }
 
-// session runs an agent until it ends, and prints what it prints. watch, which may be nil, is told every line; its
-// error ends the agent.
-func (d *demo) session(ctx context.Context, args []string, watch func(line string, agent *os.Process) error) error {
+// recovery watches the third session. Once that has finished what the second had begun, only its last turn is shown.
+type recovery struct {
+	demo   *demo
+	turns  int
+	done   bool            // with what the second session had begun
+	hidden int             // turns
+	last   strings.Builder // the latest of them
+}
+
+func (r *recovery) line(line string, _ *os.Process) (show bool, err error) {
+	isTurn := strings.HasPrefix(line, turnPrefix)
+	if isTurn {
+		r.turns++
+		if r.turns == demoRestart {
+			fmt.Fprintf(r.demo.out, "%s\n  (memoryd is killed here, and started again)\n", line)
+			r.demo.server.kill()
+			return false, r.demo.startMemoryd()
+		}
+		if r.done {
+			r.hidden++
+			r.last.Reset()
+		}
+	}
+	r.done = r.done || strings.HasPrefix(line, demoTicked)
+	if r.hidden > 0 {
+		fmt.Fprintln(&r.last, line)
+	}
+	return r.hidden == 0, nil
+}
+
+// end shows what was not shown.
+func (r *recovery) end() {
+	if r.hidden > 1 {
+		fmt.Fprintf(r.demo.out, "  (%d turns like these are not shown: the items that were left, and the report)\n",
+			r.hidden-1)
+	}
+	fmt.Fprint(r.demo.out, r.last.String())
+}
+
+// watcher is told every line that an agent prints, and tells whether to show it. Its error ends the agent.
+type watcher func(line string, agent *os.Process) (show bool, err error)
+
+// session runs an agent until it ends, and prints what it prints. watch may be nil.
+func (d *demo) session(ctx context.Context, args []string, watch watcher) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	args = append([]string{"run", "--offline", "--addr", d.target, "--namespace", demoNamespace}, args...)
@@ -190,11 +231,14 @@ func (d *demo) session(ctx context.Context, args []string, watch func(line strin
 	for err == nil { // until it has ended
 		var line string
 		line, err = lines.ReadString('\n')
-		fmt.Fprint(d.out, line)
-		if watch != nil && watchErr == nil {
-			if watchErr = watch(strings.TrimSuffix(line, "\n"), agent.Process); watchErr != nil {
+		show := true
+		if watch != nil && watchErr == nil && line != "" {
+			if show, watchErr = watch(strings.TrimSuffix(line, "\n"), agent.Process); watchErr != nil {
 				cancel()
 			}
+		}
+		if show {
+			fmt.Fprint(d.out, line)
 		}
 	}
 	err = agent.Wait()
@@ -207,28 +251,33 @@ func (d *demo) session(ctx context.Context, args []string, watch func(line strin
 	return nil
 }
 
-// showMemory prints the directory as the model sees it, and all files in it.
+// showMemory prints the directory as the model sees it, and the files that tell most.
 func (d *demo) showMemory(ctx context.Context, m *client.Client) error {
 	listing, err := m.View(ctx, &memoryv1.ViewRequest{Namespace: demoNamespace, Path: "/memories"})
 	if err != nil {
 		return fmt.Errorf("view memory: %w", err)
 	}
 	fmt.Fprintf(d.out, "%s\n", listing.GetResult().GetContent()[0].GetText())
-	reported := false
-	for _, e := range listing.GetEntries() {
-		if e.GetKind() != memoryv1.EntryKind_ENTRY_KIND_FILE {
-			continue
-		}
-		reported = reported || e.GetPath() == reportPath
-		fmt.Fprintf(d.out, "\n--- %s\n", e.GetPath())
-		if _, err := m.Get(ctx, &memoryv1.GetRequest{Namespace: demoNamespace, Path: e.GetPath()}, d.out); err != nil {
+	for _, path := range demoShown {
+		fmt.Fprintf(d.out, "\n--- %s\n", path)
+		file, err := m.Get(ctx, &memoryv1.GetRequest{Namespace: demoNamespace, Path: path}, d.out)
+		switch {
+		case err != nil:
 			return fmt.Errorf("get file: %w", err)
+		case file.GetResult().GetIsError():
+			return fmt.Errorf("there is no %s", path)
 		}
-	}
-	if !reported {
-		return errors.New("there is no report")
 	}
 	return nil
+}
+
+// saySurvived says what the story was about.
+func (d *demo) saySurvived() {
+	d.say("What survived what")
+	fmt.Fprint(d.out, `  The notes of session 2 survived kill -9 of the agent: session 3 went on with them.
+  The memory survived kill -9 of memoryd: a change that was answered is on disk.
+  What was read survived being cleared from the prompt: it had been noted at once.
+`)
 }
 
 func (d *demo) sayNext() {
@@ -244,7 +293,7 @@ func (d *demo) sayNext() {
     %s
   In another:
     export ANTHROPIC_API_KEY=...
-    %s run --docs DIR --question TEXT
+    %s run -n NAME --docs DIR --question TEXT
   Interrupt it with Ctrl-C and start it again: it carries on.
 
   How it is made: cmd/memory-agent/agent.go.

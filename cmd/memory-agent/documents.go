@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"slices"
@@ -22,6 +23,8 @@ const (
 	maxDocumentBytes = 1 << 20
 	// maxDocuments is how many documents are seen; those beyond it, in the order of their names, are not.
 	maxDocuments = 1000
+	// documentLimits says the same to people.
+	documentLimits = "Documents are text files in UTF-8 of up to 1 MiB; hidden files and symbolic links are left out"
 )
 
 //go:embed documents/*.md
@@ -86,11 +89,66 @@ func (l *library) list() (found []document, more bool, err error) {
 	return found, more, nil
 }
 
+// survey is what there is in a library.
+type survey struct {
+	documents int
+	leftOut   map[string]int // how many files are no documents, by why
+	more      bool           // there are more files than maxDocuments
+}
+
+// survey looks at all documents.
+func (l *library) survey(ctx context.Context) (survey, error) {
+	files, more, err := l.list()
+	s := survey{leftOut: map[string]int{}, more: more}
+	for _, f := range files {
+		if err := ctx.Err(); err != nil {
+			return survey{}, err
+		}
+		if _, err := l.read(f.name); err == nil {
+			s.documents++
+		} else if unfit := (*unfitError)(nil); errors.As(err, &unfit) {
+			s.leftOut[unfit.why]++
+		}
+	}
+	return s, err
+}
+
+// without says what was left out, in brackets, or nothing.
+func (s survey) without() string {
+	var parts []string
+	all := 0
+	for _, why := range slices.Sorted(maps.Keys(s.leftOut)) {
+		all += s.leftOut[why]
+		parts = append(parts, fmt.Sprintf("%d %s", s.leftOut[why], why))
+	}
+	if s.more {
+		parts = append(parts, fmt.Sprintf("all beyond the first %d files", maxDocuments))
+	}
+	switch {
+	case len(parts) == 0:
+		return ""
+	case s.more:
+		return " (left out: " + strings.Join(parts, ", ") + ")"
+	}
+	return fmt.Sprintf(" (%d left out: %s)", all, strings.Join(parts, ", "))
+}
+
+// unfitError is the error of a file that is no document.
+type unfitError struct {
+	why  string // in a word or two
+	text string // for the model
+}
+
+func (e *unfitError) Error() string { return e.text }
+
 // read returns the lines of a document. Its errors tell the model what to do instead, and nothing about the machine.
 func (l *library) read(name string) ([]string, error) {
 	clean := path.Clean(strings.TrimSpace(name)) // "." for an empty one
 	info, err := fs.Stat(l.files, clean)
+	unfit := func(why, format string, args ...any) error { return &unfitError{why, fmt.Sprintf(format, args...)} }
 	switch {
+	case strings.TrimSpace(name) == "":
+		return nil, errors.New("the name is missing. Send the name of a document as list_documents gives it")
 	case err != nil:
 		return nil, fmt.Errorf("there is no document %q. Use a name as list_documents gives it", name)
 	case info.IsDir():
@@ -98,24 +156,24 @@ func (l *library) read(name string) ([]string, error) {
 	case !info.Mode().IsRegular():
 		return nil, fmt.Errorf("%q is not a document. Use a name as list_documents gives it", name)
 	}
-	tooLarge := fmt.Errorf("%q is larger than %d bytes, which is the most that can be read. "+
+	tooLarge := unfit("too large", "%q is larger than %d bytes, which is the most that can be read. "+
 		"Use the other documents, and say in your answer that this one was not read", name, maxDocumentBytes)
 	if info.Size() > maxDocumentBytes {
 		return nil, tooLarge
 	}
 	file, err := l.files.Open(clean)
 	if err != nil {
-		return nil, fmt.Errorf("%q cannot be opened. Use the other documents", name)
+		return nil, unfit("not readable", "%q cannot be opened. Use the other documents", name)
 	}
 	defer func() { _ = file.Close() }() // it was only read
 	content, err := io.ReadAll(io.LimitReader(file, maxDocumentBytes+1))
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("%q cannot be read. Use the other documents", name)
+		return nil, unfit("not readable", "%q cannot be read. Use the other documents", name)
 	case len(content) > maxDocumentBytes: // it grew
 		return nil, tooLarge
 	case !utf8.Valid(content) || bytes.IndexByte(content, 0) >= 0:
-		return nil, fmt.Errorf("%q is not a text. Use the other documents", name)
+		return nil, unfit("not text", "%q is not a text. Use the other documents", name)
 	}
 	text := strings.ReplaceAll(string(content), "\r\n", "\n")
 	return strings.Split(strings.TrimSuffix(text, "\n"), "\n"), nil

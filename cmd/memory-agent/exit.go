@@ -37,6 +37,9 @@ func exitStatusTopic() *cobra.Command {
 // errStopped ends a session in which the model stopped before it was done.
 var errStopped = errors.New("the model stopped")
 
+// errInterrupted ends a session that was interrupted and could be closed.
+var errInterrupted = errors.New("interrupted; the session was closed. Run the same command to carry on")
+
 // usageError is a mistake on the command line.
 type usageError struct{ text string }
 
@@ -56,6 +59,9 @@ func (c *cli) exitStatus(ctx context.Context, cmd *cobra.Command, err error) int
 		c.complain("%v\nRun '%s --help' for usage.", err, cmd.CommandPath())
 		return exitUsage
 	case errors.Is(err, syscall.EPIPE): // whoever read the output has had enough
+		return exitOther
+	case errors.Is(err, errInterrupted):
+		c.complain("%v", errInterrupted) // and not by what it was noticed
 		return exitOther
 	case ctx.Err() != nil:
 		c.complain("interrupted")

@@ -113,15 +113,35 @@ func (c *conversation) next() claudetest.Turn {
 				With(c.log(it.text))
 		}
 	}
-	open := slices.IndexFunc(items, func(it item) bool { return !it.ticked })
+	open := slices.DeleteFunc(slices.Clone(items), func(it item) bool { return it.ticked })
+	left := slices.DeleteFunc(slices.Clone(open), c.inVain)
 	switch {
-	case open < 0:
+	case len(open) == 0:
 		return c.report(items)
-	case c.limit > 0 && c.ticked >= c.limit:
-		return claudetest.Say("That is all for this session. Next: " + items[open].text)
+	case c.limit > 0 && c.ticked+len(open)-len(left) >= c.limit:
+		return claudetest.Say("That is all for this session. Next: " + append(left, open...)[0].text)
+	case len(left) == 0:
+		return c.giveUp(items)
 	}
-	return c.work(items[open])
+	return c.work(left[0])
 }
+
+// nothingFound stands in the notes about an item for what no document says.
+const nothingFound = "No document has anything about it."
+
+// inVain tells whether an item was looked for in this session, and nothing was found. It stays open: the next session
+// looks again, as there may be other documents then.
+func (c *conversation) inVain(it item) bool {
+	notes, ok := c.files[notesPath(it.text)]
+	if !ok || !notes.has(nothingFound) || sayAnything(notes.text) {
+		return false
+	}
+	isNew := func(h hit) bool { return !notes.has(sourceLine(h.document)) }
+	return query(it) == "" || c.searched[query(it)] && !slices.ContainsFunc(relevant(c.searches[query(it)]), isNew)
+}
+
+// query is what is searched for an item.
+func query(it item) string { return strings.Join(keywords(it.text), " ") }
 
 // cutOff is how a progress log begins after a session that was not closed.
 var cutOff = regexp.MustCompile(`^## (Session .+): not closed\n`)
@@ -158,38 +178,53 @@ func (c *conversation) work(it item) claudetest.Turn {
 	if calls := c.unseen(path); len(calls) > 0 {
 		return claudetest.Say("I have notes about the next item already: " + it.text).With(calls...)
 	}
-	words := keywords(it.text)
-	query := strings.Join(words, " ")
 	notes := c.files[path]
 	if c.lastRead != "" && !notes.has(sourceLine(c.lastRead)) {
 		return claudetest.Use(c.note(it, c.lastRead)) // at once, before it can be cleared
 	}
-	hits, searched := c.searches[query]
-	if !searched && len(words) > 0 {
-		return claudetest.Say("Next: " + it.text).With(call(toolSearch, searchInput{Query: query}))
-	}
-	if len(hits) == 0 {
-		if notes.missing {
-			return claudetest.Use(create(path, "# "+it.text+"\n\nNo document has anything about it.\n"))
-		}
-		return c.finish(it, path)
+	hits, known := c.searches[query(it)]
+	if !known && query(it) != "" {
+		return claudetest.Say("Next: " + it.text).With(call(toolSearch, searchInput{Query: query(it)}))
 	}
 	for _, h := range relevant(hits) {
 		if notes.has(sourceLine(h.document)) {
 			continue
+		}
+		if old := "\n" + nothingFound + "\n"; once(notes.text, old) { // by an earlier session
+			return claudetest.Use(replace(path, old, ""))
 		}
 		if _, ok := c.documents[h.document]; !ok {
 			return claudetest.Use(call(toolRead, readInput{Name: h.document, FirstLine: h.best[0].number}))
 		}
 		return claudetest.Use(c.note(it, h.document))
 	}
+	if !sayAnything(notes.text) {
+		return claudetest.Say("I find nothing about it.").With(c.add(it, nothingFound+"\n"))
+	}
 	return c.finish(it, path)
+}
+
+// sayAnything tells whether notes have more than titles, and documents without a finding.
+func sayAnything(notes string) bool {
+	for s := range strings.Lines(notes) {
+		s = strings.TrimSpace(s)
+		switch {
+		case s == "", s == nothingFound, s == onlyTitle, strings.HasPrefix(s, "#"), strings.HasPrefix(s, notRead):
+		default:
+			return true
+		}
+	}
+	return false
 }
 
 // note puts what a document says about an item into the notes.
 func (c *conversation) note(it item, document string) claudetest.Block {
+	return c.add(it, findings(document, keywords(it.text), c.documents[document]))
+}
+
+// add adds a text to the notes about an item.
+func (c *conversation) add(it item, text string) claudetest.Block {
 	path := notesPath(it.text)
-	text := findings(document, keywords(it.text), c.documents[document])
 	if notes := c.files[path]; !notes.missing {
 		return insert(path, notes.end(), "\n"+text)
 	}
@@ -198,6 +233,9 @@ func (c *conversation) note(it item, document string) claudetest.Block {
 
 // relevant returns the hits that are worth reading: those with at least four fifths of the words that the best has.
 func relevant(hits []hit) []hit {
+	if len(hits) == 0 {
+		return nil
+	}
 	best := hits[0].words
 	hits = slices.DeleteFunc(slices.Clone(hits), func(h hit) bool { return 5*h.words < 4*best })
 	return hits[:min(maxNoted, len(hits))]
@@ -206,12 +244,18 @@ func relevant(hits []hit) []hit {
 // sourceLine heads what notes say about a document.
 func sourceLine(document string) string { return "## " + document }
 
+// What is noted of a document that has no lines to quote.
+const (
+	onlyTitle = "- nothing beyond its title"
+	notRead   = "- not read: "
+)
+
 // findings returns the lines of a document that say most about some words.
 func findings(document string, words []string, read reading) string {
 	var b strings.Builder
 	fmt.Fprintln(&b, sourceLine(document))
 	if read.err != "" {
-		fmt.Fprintf(&b, "- not read: %s\n", read.err)
+		fmt.Fprintf(&b, "%s%s\n", notRead, read.err)
 		return b.String()
 	}
 	var texts []string
@@ -226,7 +270,7 @@ func findings(document string, words []string, read reading) string {
 		fmt.Fprintf(&b, "- %s (line %d)\n", q.text, read.lines[q.number-1].number)
 	}
 	if len(quotes) == 0 {
-		fmt.Fprintln(&b, "- nothing beyond its title")
+		fmt.Fprintln(&b, onlyTitle)
 	}
 	return b.String()
 }
@@ -253,10 +297,16 @@ func tick(text string, line int) (old, ticked string) {
 	for more := 0; ; more++ {
 		from, to := max(line-more, 0), min(line+more+1, len(lines))
 		old, ticked = strings.Join(lines[from:to], "\n"), strings.Join(done[from:to], "\n")
-		if at := strings.Index(text, old); !strings.Contains(text[at+1:], old) {
+		if once(text, old) {
 			return old, ticked
 		}
 	}
+}
+
+// once tells whether a text has another in one place only, as str_replace wants it.
+func once(text, part string) bool {
+	at := strings.Index(text, part)
+	return at >= 0 && !strings.Contains(text[at+1:], part)
 }
 
 // report writes the report, looks at it once more and answers.
@@ -286,26 +336,53 @@ func (c *conversation) report(items []item) claudetest.Turn {
 	case !report.viewed:
 		return claudetest.Use(view(reportPath))
 	}
-	return claudetest.Say(c.answer(items))
+	return claudetest.Say("Every item of the checklist is done. The report with all sources is in " + reportPath + ".\n" +
+		c.answers(items))
 }
 
 // reportTitle heads what the report says about an item.
 func reportTitle(item string) string { return "## " + item }
 
-// answer says what the notes have that comes nearest to an answer.
-func (c *conversation) answer(items []item) string {
-	text := "Every item of the checklist is done. The report with all sources is in " + reportPath + ".\n"
+// giveUp ends a session in which nothing was found about the items that are open.
+func (c *conversation) giveUp(items []item) claudetest.Turn {
+	paths, open := []string{}, ""
+	for _, it := range items {
+		paths = append(paths, notesPath(it.text))
+		if !it.ticked {
+			open += " " + it.text
+		}
+	}
+	if calls := c.unseen(paths...); len(calls) > 0 {
+		return claudetest.Say("I read what I have found.").With(calls...)
+	}
+	return claudetest.Say("No document has anything about this, so I leave it open:" + open + "\n" + c.answers(items))
+}
+
+// answers says of each item what the notes have that comes nearest to an answer: the best line of every document in
+// which that has nearly as many of the words as in any other.
+func (c *conversation) answers(items []item) string {
+	text := ""
 	for _, it := range items {
 		text += "\n" + it.text + "\n"
-		quote, document := line{}, ""
+		var quotes []hit
 		for s := range strings.Lines(c.files[notesPath(it.text)].text) {
 			if name, ok := strings.CutPrefix(s, sourceLine("")); ok {
-				document = strings.TrimSpace(name)
-			} else if found := find(keywords(it.text), []string{s}); found.words > quote.words && document != "" {
-				quote = line{text: strings.TrimSpace(s) + " in " + document, words: found.words}
+				quotes = append(quotes, hit{document: strings.TrimSpace(name)})
+				continue
+			}
+			found := find(keywords(it.text), []string{s})
+			if n := len(quotes) - 1; n >= 0 && found.words > quotes[n].words {
+				quotes[n].words, quotes[n].best = found.words, found.best
 			}
 		}
-		text += cmp.Or(quote.text, "- Nothing was found.") + "\n"
+		slices.SortStableFunc(quotes, func(a, b hit) int { return b.words - a.words })
+		if len(quotes) == 0 || quotes[0].words == 0 {
+			text += "- Nothing was found.\n"
+			continue
+		}
+		for _, q := range relevant(quotes) {
+			text += strings.TrimSpace(q.best[0].text) + " in " + q.document + "\n"
+		}
 	}
 	return text
 }

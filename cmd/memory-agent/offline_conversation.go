@@ -18,6 +18,7 @@ type conversation struct {
 
 	listed    map[string]bool    // the files of the memory; nil before they were listed
 	files     map[string]*file   // those whose texts are known, by path
+	searched  map[string]bool    // by query, also those whose results were cleared
 	searches  map[string][]hit   // by query
 	documents map[string]reading // by name
 
@@ -58,7 +59,8 @@ type reading struct {
 // not known any more.
 func readConversation(req *claudetest.Request) *conversation {
 	c := &conversation{
-		files: map[string]*file{}, searches: map[string][]hit{}, documents: map[string]reading{},
+		files: map[string]*file{}, searched: map[string]bool{}, searches: map[string][]hit{},
+		documents: map[string]reading{},
 	}
 	for _, b := range req.Messages[0].Content {
 		c.readTask(b.Text)
@@ -68,6 +70,7 @@ func readConversation(req *claudetest.Request) *conversation {
 		case !call.Answered:
 		case call.Result.Cleared:
 			c.lastRead = ""
+			c.learnSearch(call)
 			c.listedAll = c.listedAll || call.Name == toolList // once is enough
 		default:
 			c.learn(call)
@@ -119,10 +122,7 @@ func (c *conversation) learn(call claudetest.ToolCall) {
 	case toolList:
 		c.listedAll = true
 	case toolSearch:
-		var in searchInput
-		if json.Unmarshal(call.Input, &in) == nil && !isError {
-			c.searches[in.Query] = parseHits(result)
-		}
+		c.learnSearch(call)
 	case toolRead:
 		var in readInput
 		if json.Unmarshal(call.Input, &in) != nil {
@@ -134,6 +134,18 @@ func (c *conversation) learn(call claudetest.ToolCall) {
 			c.documents[in.Name] = reading{err: strings.TrimPrefix(result, "Error: ")}
 			c.errors = 0 // of no use to try again, and a document less is no reason to give up
 		}
+	}
+}
+
+// learnSearch takes in a search, or no more than that it was made.
+func (c *conversation) learnSearch(call claudetest.ToolCall) {
+	var in searchInput
+	if call.Name != toolSearch || json.Unmarshal(call.Input, &in) != nil || call.Result.IsError {
+		return
+	}
+	c.searched[in.Query] = true
+	if !call.Result.Cleared {
+		c.searches[in.Query] = parseHits(call.Result.Text)
 	}
 }
 

@@ -2,7 +2,9 @@ package main
 
 import (
 	"encoding/json"
+	"os"
 	"path"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -37,37 +39,48 @@ func TestOffline_Memory(t *testing.T) {
 		change func(files map[string]string)
 		same   bool // it ends as if nothing had been changed
 		turns  int  // at most
+		open   int  // items that stay open, as nothing is found about them
 	}{
-		{"nothing", func(map[string]string) {}, true, 5},
-		{"the report is gone", func(files map[string]string) { delete(files, reportPath) }, true, 7},
+		{"nothing", func(map[string]string) {}, true, 5, 0},
+		{"the report is gone", func(files map[string]string) { delete(files, reportPath) }, true, 7, 0},
 		{"the report lacks its end", func(files map[string]string) {
 			files[reportPath], _, _ = strings.Cut(files[reportPath], "\n"+reportTitle(shortItems[1])+"\n")
-		}, true, 7},
-		{"nothing is ticked", func(files map[string]string) { files[agentkit.FeaturesPath] = unticked }, true, 20},
-		{"the progress log is gone", func(files map[string]string) { delete(files, agentkit.ProgressPath) }, true, 8},
-		{"the progress log is empty", func(files map[string]string) { files[agentkit.ProgressPath] = "" }, true, 8},
+		}, true, 7, 0},
+		{"nothing is ticked", func(files map[string]string) { files[agentkit.FeaturesPath] = unticked }, true, 20, 0},
+		{"the progress log is gone", func(files map[string]string) { delete(files, agentkit.ProgressPath) }, true, 8, 0},
+		{"the progress log is empty", func(files map[string]string) { files[agentkit.ProgressPath] = "" }, true, 8, 0},
 		{"notes are gone", func(files map[string]string) {
 			files[agentkit.FeaturesPath] = unticked
 			delete(files, notes)
 			delete(files, reportPath)
-		}, true, 20},
+		}, true, 20, 0},
 		{"notes lack a document", func(files map[string]string) {
 			files[agentkit.FeaturesPath] = unticked
 			i := strings.LastIndex(files[notes], "\n## ")
 			files[notes] = files[notes][:i]
 			delete(files, reportPath)
-		}, true, 20},
-		{"the checklist is gone", func(files map[string]string) { delete(files, agentkit.FeaturesPath) }, false, 25},
+		}, true, 20, 0},
+		{"the checklist is gone", func(files map[string]string) { delete(files, agentkit.FeaturesPath) }, false, 25, 0},
 		{"the checklist has no items", func(files map[string]string) {
 			files[agentkit.FeaturesPath] = "Goal: To find out\n\nNothing here."
-		}, false, 20},
+		}, false, 20, 0},
 		{"the checklist is twice as long", func(files map[string]string) {
 			files[agentkit.FeaturesPath] += "\n- [ ] What about the tea?\n* [ ] What about\n- [ ] ???"
-		}, false, 30},
+		}, false, 30, 2},
 		{"the progress log is very long", func(files map[string]string) {
 			files[agentkit.ProgressPath] = strings.Repeat("A line of the log.\n", 3000) + files[agentkit.ProgressPath]
-		}, true, 8},
-		{"the start-up file is gone", func(files map[string]string) { delete(files, agentkit.StartupPath) }, false, 5},
+		}, true, 8, 0},
+		{"nothing was found by the session before", func(files map[string]string) {
+			files[agentkit.FeaturesPath] = unticked
+			files[notes] = "# " + shortItems[0] + "\n\n" + nothingFound + "\n"
+			delete(files, reportPath)
+		}, true, 20, 0},
+		{"nothing was found, said twice", func(files map[string]string) {
+			files[agentkit.FeaturesPath] = unticked
+			files[notes] = nothingFound + "\n" + nothingFound
+			delete(files, reportPath)
+		}, false, 20, 0},
+		{"the start-up file is gone", func(files map[string]string) { delete(files, agentkit.StartupPath) }, false, 5, 0},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -89,17 +102,83 @@ func TestOffline_Memory(t *testing.T) {
 			if strings.Contains(out.String(), "✗") {
 				t.Errorf("a tool call failed:\n%s", out)
 			}
+			open := 0
 			for _, it := range checklist(got[agentkit.FeaturesPath]) {
 				title := "\n" + reportTitle(it.text) + "\n"
-				if !it.ticked || strings.Count(got[reportPath], title) != 1 {
-					t.Errorf("item %q: ticked %t, in the report %d times, want once", it.text, it.ticked,
-						strings.Count(got[reportPath], title))
+				switch {
+				case !it.ticked:
+					open++
+					if text := got[notesPath(it.text)]; !strings.HasSuffix(text, "\n"+nothingFound+"\n") {
+						t.Errorf("item %q is open, and its notes are %q", it.text, text)
+					}
+				case test.open == 0 && strings.Count(got[reportPath], title) != 1:
+					t.Errorf("item %q is in the report %d times, want once", it.text, strings.Count(got[reportPath], title))
 				}
+			}
+			if open != test.open {
+				t.Errorf("got %d open items, want %d\n%s", open, test.open, out)
 			}
 			if test.same {
 				checkFinished(t, complete, got)
 			}
 		})
+	}
+}
+
+// What nothing is found about stays open, however little of the conversation is kept, and the session ends.
+func TestOffline_NothingFound(t *testing.T) {
+	for _, keep := range []int64{1, 3} {
+		l, dir := makeLibrary(t, map[string]string{"tea.txt": "The tea is in the blue tin.\n", "moon.txt": "# The moon\n"})
+		s := servertest.New(t)
+		session := func(name string) (string, map[string]string) {
+			a, out := newAgent(t, s.Client, claudetest.New(t, offlineModel{}, claudetest.WithIDPrefix(name)), name)
+			a.documents, a.items = l, []string{"Who has chips?", "Which tin has the tea?", "And the moon?", "Where are the gulls?"}
+			a.clearing = clearing{trigger: 1, keep: keep}
+			a.maxTurns = 60
+			if err := a.run(t.Context()); err != nil {
+				t.Fatalf("%v\n%s", err, out)
+			}
+			return out.String(), memoryFiles(t, s.Client)
+		}
+		ticked := func(files map[string]string) string {
+			var ticks strings.Builder
+			for _, it := range checklist(files[agentkit.FeaturesPath]) {
+				ticks.WriteString(map[bool]string{true: "x", false: "-"}[it.ticked])
+			}
+			return ticks.String()
+		}
+		var before map[string]string
+		for _, name := range []string{"first", "second"} { // which notes nothing twice
+			out, files := session(name)
+			want := "  No document has anything about this, so I leave it open: Who has chips? And the moon? Where are the gulls?\n"
+			if !strings.Contains(out, want) || !strings.Contains(out, "The tea is in the blue tin. (line 1) in tea.txt") {
+				t.Errorf("keep %d: got %s, want %q", keep, out, want)
+			}
+			if got := ticked(files); got != "-x--" {
+				t.Errorf("keep %d: got the items %s, want one that is done", keep, got)
+			}
+			log := files[agentkit.ProgressPath]
+			if want := "## Session " + name + "\n\nDone: No document has anything about this, so I leave it open: Who"; !strings.HasPrefix(log, want) {
+				t.Errorf("keep %d: got log %q, want %q", keep, log, want)
+			}
+			delete(files, agentkit.ProgressPath)
+			if diff := cmp.Diff(before, files); before != nil && diff != "" {
+				t.Errorf("keep %d: the second session changed what the first left (-first +second):\n%s", keep, diff)
+			}
+			before = files
+		}
+		if _, ok := before[reportPath]; ok {
+			t.Errorf("keep %d: got a report before all items are done", keep)
+		}
+		for name, text := range map[string]string{"a.txt": "Gulls are on the roof, and have chips.\n", "b.txt": "The moon is out.\n"} {
+			if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		out, files := session("third")
+		if got := ticked(files); got != "xxxx" || strings.Contains(files[reportPath], nothingFound) {
+			t.Errorf("keep %d: got the items %s, want all done, and a report\n%s\n%s", keep, got, files[reportPath], out)
+		}
 	}
 }
 
@@ -194,7 +273,8 @@ func FuzzOffline(f *testing.F) {
 		features = strings.ToValidUTF8(features, "") // as all that memoryd gives
 		const prefix = "Here's the content of it with line numbers:\n     1\t"
 		c := &conversation{
-			files: map[string]*file{}, searches: map[string][]hit{}, documents: map[string]reading{}, question: "q",
+			files: map[string]*file{}, searched: map[string]bool{}, searches: map[string][]hit{},
+			documents: map[string]reading{}, question: "q",
 		}
 		learn := func(i int, call claudetest.Block, result string) {
 			c.learn(answered(call, result, failing>>i&1 != 0))

@@ -1,9 +1,11 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"sync"
 	"unicode"
@@ -27,13 +29,26 @@ type printer struct {
 	mu    sync.Mutex
 	w     io.Writer
 	turns int
-	err   error // the first of w; nothing is written after it
+	calls []*callLine // of the latest answer, in the order of their blocks, without those that are printed
+	err   error       // the first of w; nothing is written after it
+}
+
+// callLine is the line about a tool call.
+type callLine struct {
+	tool  string
+	input []byte // as the runner gives it to the tool
+	line  string // empty until the call is done
 }
 
 // printf prints lines. What an agent read or wrote cannot steer a terminal: control characters become visible.
 func (p *printer) printf(format string, args ...any) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.write(format, args...)
+}
+
+// write is printf for those who hold the lock.
+func (p *printer) write(format string, args ...any) {
 	if p.err != nil {
 		return
 	}
@@ -55,17 +70,24 @@ func (p *printer) failed() error {
 	return p.err
 }
 
-// turn prints an answer of the model. The tool calls in it are printed when they are done.
+// turn prints an answer of the model. The tool calls in it are printed when they are done, in their order.
 func (p *printer) turn(m *anthropic.BetaMessage) {
+	p.flush()
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	p.turns++
-	p.printf("%s%d · %s", turnPrefix, p.turns, usage(m))
+	p.write("%s%d · %s", turnPrefix, p.turns, usage(m))
 	for _, edit := range m.ContextManagement.AppliedEdits {
-		p.printf(" · %s, %d tokens", cleared(edit), edit.ClearedInputTokens)
+		p.write(" · %s, %d tokens", cleared(edit), edit.ClearedInputTokens)
 	}
-	p.printf("\n")
+	p.write("\n")
 	for _, block := range m.Content {
-		if block.Type == blockText && strings.TrimSpace(block.Text) != "" {
-			p.printf("  %s\n", strings.ReplaceAll(strings.TrimSpace(block.Text), "\n", "\n  "))
+		switch {
+		case block.Type == blockText && strings.TrimSpace(block.Text) != "":
+			p.write("  %s\n", strings.ReplaceAll(strings.TrimSpace(block.Text), "\n", "\n  "))
+		case block.Type == blockToolUse:
+			input, _ := json.Marshal(block.AsToolUse().Input) // was decoded from JSON
+			p.calls = append(p.calls, &callLine{tool: block.Name, input: input})
 		}
 	}
 }
@@ -87,13 +109,38 @@ func cleared(edit anthropic.BetaContextManagementResponseAppliedEditUnion) strin
 	return edit.Type
 }
 
-// toolCall prints a tool call that is done, in one line.
+// toolCall prints a tool call that is done, in one line, once those before it are done.
 func (p *printer) toolCall(tool string, input json.RawMessage, answer string, err error) {
 	result := "→ " + short(answer, maxAnswerChars)
 	if err != nil {
 		result = "✗ " + short(err.Error(), maxErrorChars)
 	}
-	p.printf("  %s%s %s\n", tool, arguments(input), result)
+	line := fmt.Sprintf("  %s%s %s\n", tool, arguments(input), result)
+
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	i := slices.IndexFunc(p.calls, func(c *callLine) bool {
+		return c.line == "" && c.tool == tool && bytes.Equal(c.input, input)
+	})
+	if i < 0 {
+		p.write("%s", line)
+		return
+	}
+	p.calls[i].line = line
+	for len(p.calls) > 0 && p.calls[0].line != "" {
+		p.write("%s", p.calls[0].line)
+		p.calls = p.calls[1:]
+	}
+}
+
+// flush prints the calls that are done, though others before them are not and will not be.
+func (p *printer) flush() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, c := range p.calls {
+		p.write("%s", c.line)
+	}
+	p.calls = nil
 }
 
 // arguments shows the arguments of a tool call that tell most.

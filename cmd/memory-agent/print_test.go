@@ -1,10 +1,12 @@
 package main
 
 import (
+	"encoding/json"
 	"errors"
 	"strings"
 	"testing"
 
+	"github.com/anthropics/anthropic-sdk-go/v2"
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/seed-7f2870e1/memoryd/client/claudetest"
@@ -48,6 +50,42 @@ func TestPrinter(t *testing.T) {
 		"  Done.\n"
 	if diff := cmp.Diff(want, out.String()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// Tools run at the same time; their calls are printed in the order of the blocks.
+func TestPrinter_Order(t *testing.T) {
+	var m anthropic.BetaMessage
+	err := json.Unmarshal([]byte(`{"content":[
+		{"type":"tool_use","id":"a","name":"f","input":{"name":"<1>"}},
+		{"type":"tool_use","id":"b","name":"f","input":{"name":"2"}},
+		{"type":"tool_use","id":"c","name":"f","input":{"name":"2"}},
+		{"type":"tool_use","id":"d","name":"f","input":{"name":"4"}}]}`), &m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out strings.Builder
+	p := &printer{w: &out}
+	done := func(input, answer string) { p.toolCall("f", json.RawMessage(input), answer, nil) }
+	p.turn(&m)
+	done(`{"name":"2"}`, "b")
+	done(`{"name":"4"}`, "d")
+	done(`{"name":"\u003c1\u003e"}`, "a") // as the runner gives it to the tool
+	got := out.String()
+	want := "turn 1 · 0 tokens in, 0 out\n  f <1> → a\n  f 2 → b\n"
+	if got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	done(`{"name":"other"}`, "x")
+	want += "  f other → x\n"
+	p.turn(&m) // c was never done
+	want += "  f 4 → d\nturn 2 · 0 tokens in, 0 out\n"
+	done(`{"name":"4"}`, "d")
+	p.flush()
+	p.flush()
+	want += "  f 4 → d\n"
+	if got := out.String(); got != want {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }
 

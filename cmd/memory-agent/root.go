@@ -2,11 +2,13 @@ package main
 
 import (
 	"context"
+	"errors"
 	"io"
 	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // cli is one run of the command line.
@@ -42,12 +44,36 @@ place of Claude, so that everything works offline.`,
   memory-agent simulate                what context editing saves`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
+		Version:       version(),
 		PersistentPreRun: func(*cobra.Command, []string) {
 			c.started = true
 		},
 	}
-	root.AddCommand(c.demoCommand(), c.runCommand(), newSimulateCommand(), exitStatusTopic())
+	root.SetFlagErrorFunc(flagError)
+	root.AddCommand(c.demoCommand(), c.runCommand(), newSimulateCommand(), c.versionCommand(), exitStatusTopic())
 	return root
+}
+
+// flagWants says what the types of flags want.
+var flagWants = map[string]string{
+	"bool":     "true or false",
+	"int":      "a whole number",
+	"int64":    "a whole number",
+	"intSlice": "whole numbers with commas between them, such as 3,5,10",
+	"uint64":   "a whole number, 0 or more",
+}
+
+// flagError says in plain words that a flag has a value that it cannot have.
+func flagError(_ *cobra.Command, err error) error {
+	var invalid *pflag.InvalidValueError
+	if !errors.As(err, &invalid) {
+		return err
+	}
+	want, ok := flagWants[invalid.GetFlag().Value.Type()]
+	if !ok {
+		return err
+	}
+	return usageErrorf("--%s %q: want %s", invalid.GetFlag().Name, invalid.GetValue(), want)
 }
 
 // must is for what only a mistake in this program can make fail.

@@ -4,9 +4,12 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"fmt"
+	"io/fs"
 	"os"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/anthropics/anthropic-sdk-go/v2"
 	"github.com/anthropics/anthropic-sdk-go/v2/option"
@@ -50,9 +53,11 @@ type runOptions struct {
 	model           string
 	offline         bool
 	maxTurns        int
-	trigger, keep   int64
+	clearing        clearing
 	transcript      string
 	holdAfter       int64
+
+	questionGiven, itemsGiven bool
 }
 
 func (c *cli) runCommand() *cobra.Command {
@@ -69,7 +74,10 @@ asks Claude, which costs money. Without, or with --offline, a few rules answer
 in the place of Claude: they search, quote and tick, and conclude nothing.
 
 The question and the checklist are for a memory that is new. A memory that has
-them keeps them; another question is for another --namespace.`,
+them keeps them; another question is for another --namespace.
+
+Documents are text files in UTF-8 of up to 1 MiB, in DIR and the directories
+below it; at most 1,000 are seen. Hidden files and symbolic links are left out.`,
 		Example: `  memory-agent run
   memory-agent run --limit 1                     one item of the checklist
   memory-agent run -n lights --docs ./reports --question "Which parts fail?" \
@@ -98,10 +106,12 @@ them keeps them; another question is for another --namespace.`,
 	flags.StringVar(&o.model, "model", defaultModel, "model to ask")
 	flags.BoolVar(&o.offline, "offline", false, "do not ask Claude, even with a key")
 	flags.IntVar(&o.maxTurns, "max-turns", 200, "how many answers of the model to ask for at most; 0 is no limit")
-	flags.Int64Var(&o.trigger, "trigger", 30_000,
+	flags.Int64Var(&o.clearing.trigger, "trigger", 30_000,
 		"clear old tool results when a prompt has this many `TOKENS`; 0 is never")
-	flags.Int64Var(&o.keep, "keep", 3, "how many of the latest tool results to keep then")
-	flags.StringVar(&o.transcript, "transcript", "", "`FILE` to write the run to, for memory-agent simulate")
+	flags.Int64Var(&o.clearing.keep, "keep", 3, "how many of the latest tool results to keep then")
+	flags.Int64Var(&o.clearing.atLeast, "clear-at-least", 10_000,
+		"`TOKENS` that a clearing must gain, or else it is not made; 0 is any")
+	flags.StringVar(&o.transcript, "transcript", "", "new `FILE` to write the run to, for memory-agent simulate")
 	flags.Int64Var(&o.holdAfter, "hold-after-change", 0, "stop dead after so many changes of the memory")
 	must(flags.MarkHidden("hold-after-change"))
 	return cmd
@@ -124,21 +134,25 @@ func (o *runOptions) settle(cmd *cobra.Command) error {
 			return usageErrorf("--%s is empty", f.name)
 		}
 	}
+	o.question = strings.TrimSpace(o.question)
+	o.questionGiven, o.itemsGiven = flags.Changed("question"), flags.Changed("item")
 	switch {
 	case len(o.session) > maxSessionBytes:
 		return usageErrorf("--session has more than %d bytes", maxSessionBytes)
-	case strings.TrimSpace(o.question) == "":
+	case o.question == "":
 		return usageErrorf("--question is empty")
 	case strings.Contains(o.question, "\n"):
 		return usageErrorf("--question has more than one line")
-	case o.docs != "" && !flags.Changed("question"):
-		return usageErrorf("--docs without --question: say what to find out from the documents")
+	case strings.ContainsFunc(o.session, unicode.IsControl):
+		return usageErrorf("--session %q: want a line of text", o.session)
 	case o.limit < 0:
 		return usageErrorf("--limit %d: want 0 or more", o.limit)
-	case o.keep < 1:
-		return usageErrorf("--keep %d: want 1 or more; the agent needs the result of its last call", o.keep)
-	case o.trigger < 0:
-		return usageErrorf("--trigger %d: want 0 or more", o.trigger)
+	case o.clearing.keep < 1:
+		return usageErrorf("--keep %d: want 1 or more; the agent needs the result of its last call", o.clearing.keep)
+	case o.clearing.trigger < 0:
+		return usageErrorf("--trigger %d: want 0 or more", o.clearing.trigger)
+	case o.clearing.atLeast < 0:
+		return usageErrorf("--clear-at-least %d: want 0 or more", o.clearing.atLeast)
 	case o.maxTurns < 0:
 		return usageErrorf("--max-turns %d: want 0 or more", o.maxTurns)
 	}
@@ -159,6 +173,22 @@ func (o *runOptions) settle(cmd *cobra.Command) error {
 	return nil
 }
 
+// survey says which documents there are, and refuses a directory without any.
+func (o *runOptions) survey(ctx context.Context, documents *library) (string, error) {
+	found, err := documents.survey(ctx)
+	switch {
+	case ctx.Err() != nil:
+		return "", err
+	case err != nil:
+		return "", usageErrorf("--docs %s: %v", o.docs, err)
+	case found.documents == 0:
+		return "", usageErrorf("--docs %s: there is no document in it%s. %s", o.docs, found.without(), documentLimits)
+	case o.docs == "":
+		return count(found.documents, "document", "documents") + " that are built in", nil
+	}
+	return count(found.documents, "document", "documents") + " in " + o.docs + found.without(), nil
+}
+
 // runSession makes an agent of the options and runs it.
 func (c *cli) runSession(ctx context.Context, o *runOptions) (err error) {
 	documents, err := openLibrary(o.docs)
@@ -166,24 +196,35 @@ func (c *cli) runSession(ctx context.Context, o *runOptions) (err error) {
 		return usageErrorf("--docs: %v", err)
 	}
 	defer func() { _ = documents.close() }() // it was only read
+	found, err := o.survey(ctx, documents)
+	if err != nil {
+		return err
+	}
 	memory, err := client.Dial(o.addr, client.WithRetryBudget(c.retryBudget))
 	if err != nil {
 		return usageErrorf("%v", err)
 	}
 	defer func() { _ = memory.Close() }() // nothing is under way any more
+	features, err := readChecklist(ctx, memory, o.namespace)
+	if err != nil {
+		return err
+	}
+	if err := o.agree(features); err != nil {
+		return err
+	}
 
 	a := &agent{
 		memory: memory, namespace: o.namespace, session: o.session,
 		documents: documents, question: o.question, items: o.items, limit: o.limit,
-		model: o.model, maxTurns: o.maxTurns, trigger: o.trigger, keep: o.keep,
+		model: o.model, maxTurns: o.maxTurns, clearing: o.clearing,
 		out: &printer{w: c.stdout}, hold: hold{after: o.holdAfter},
 	}
 	if o.transcript != "" {
-		file, err := os.OpenFile(o.transcript, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
+		file, err := createTranscript(o.transcript)
 		if err != nil {
-			return usageErrorf("--transcript: %v", err)
+			return err
 		}
-		defer func() { err = errors.Join(err, file.Close()) }()
+		defer func() { err = errors.Join(err, closeTranscript(file)) }()
 		a.transcript = file
 	}
 
@@ -197,7 +238,12 @@ func (c *cli) runSession(ctx context.Context, o *runOptions) (err error) {
 	default:
 		a.out.printf("model   %s\n", o.model)
 	}
+	a.out.printf("docs    %s\n", found)
 	a.out.printf("memory  %s at %s\n", o.namespace, o.addr)
+	a.out.printf("        about: %s\n", o.question)
+	if features != "" && o.itemsGiven && !o.hasItems(features) {
+		a.out.printf("        it keeps its checklist: --item is for a memory that is new\n")
+	}
 	if o.offline {
 		// Ids of tool calls must not come again in another process: memoryd takes a call with the id of an earlier one,
 		// in a session of the same name, for the same call.
@@ -211,4 +257,29 @@ func (c *cli) runSession(ctx context.Context, o *runOptions) (err error) {
 		a.api = anthropic.NewClient(option.WithMaxRetries(apiRetries))
 	}
 	return a.run(ctx)
+}
+
+// createTranscript makes the file of a transcript.
+func createTranscript(name string) (*os.File, error) {
+	file, err := os.OpenFile(name, os.O_CREATE|os.O_WRONLY|os.O_EXCL, 0o600)
+	switch {
+	case errors.Is(err, fs.ErrExist):
+		return nil, usageErrorf("--transcript %s: there is a file already; a transcript has one session", name)
+	case err != nil:
+		return nil, usageErrorf("--transcript: %v", err)
+	}
+	return file, nil
+}
+
+// closeTranscript closes the file of a transcript, and removes it where nothing came of it.
+func closeTranscript(file *os.File) error {
+	info, err := file.Stat()
+	err = errors.Join(err, file.Close())
+	if err == nil && info.Size() == 0 {
+		err = os.Remove(file.Name())
+	}
+	if err != nil {
+		return fmt.Errorf("close transcript: %w", err)
+	}
+	return nil
 }

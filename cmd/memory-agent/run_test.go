@@ -3,8 +3,10 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"errors"
 	"io"
+	"io/fs"
 	"net"
 	"os"
 	"os/exec"
@@ -13,12 +15,14 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/cobra"
 
 	"github.com/seed-7f2870e1/memoryd/client"
 	"github.com/seed-7f2870e1/memoryd/client/agentkit"
 	"github.com/seed-7f2870e1/memoryd/client/claudetest"
 	"github.com/seed-7f2870e1/memoryd/cmd/memory-agent/internal/transcript"
+	memoryv1 "github.com/seed-7f2870e1/memoryd/gen/memoryd/v1"
 )
 
 // outcome is what a run of the program leaves.
@@ -92,10 +96,19 @@ func TestRun(t *testing.T) {
 // Documents and a checklist of the user's own, in a namespace of its own.
 func TestRun_OwnDocuments(t *testing.T) {
 	target, _ := serveMemory(t)
-	_, dir := makeLibrary(t, map[string]string{"tea.txt": "The tea is in the blue tin.\n", "gulls.txt": "Gulls want chips.\n"})
-	got := run(t, "run", "--addr", target, "-n", "own", "--docs", dir, "--question", "Where is what?",
-		"--item", "Which tin has the tea?", "--item", "What do gulls want?", "--item", "And the moon?")
-	want := `Which tin has the tea?
+	_, dir := makeLibrary(t, map[string]string{
+		"tea.txt": "The tea is in the blue tin.\n", "gulls.txt": "Gulls want chips.\n", "gull.png": "\x89PNG\x00",
+	})
+	args := []string{
+		"run", "--addr", target, "-n", "own", "--docs", dir, "--question", "Where is what?",
+		"--item", "Which tin has the tea?", "--item", "What do gulls want?",
+	}
+	got := run(t, append(args, "--item", "And the moon?")...)
+	head := "docs    2 documents in " + dir + " (1 left out: 1 not text)\nmemory  own at " + target + "\n        about: Where is what?\n"
+	want := `
+  No document has anything about this, so I leave it open: And the moon?
+  
+  Which tin has the tea?
   - The tea is in the blue tin. (line 1) in tea.txt
   
   What do gulls want?
@@ -104,8 +117,106 @@ func TestRun_OwnDocuments(t *testing.T) {
   And the moon?
   - Nothing was found.
 `
-	if got.Status != exitOK || !strings.HasSuffix(got.Stdout, want) {
-		t.Errorf("got %d, %s%s, want %s", got.Status, got.Stdout, got.Stderr, want)
+	if got.Status != exitOK || !strings.HasSuffix(got.Stdout, want) || !strings.Contains(got.Stdout, head) {
+		t.Errorf("got %d, %s%s, want %s and %s", got.Status, got.Stdout, got.Stderr, head, want)
+	}
+	if strings.Contains(got.Stdout, "it keeps its checklist") {
+		t.Errorf("got %s, and the memory is new", got.Stdout)
+	}
+
+	// The same question, with or without the items that the memory has, carries on; items that it lacks are left out.
+	for _, test := range []struct {
+		args []string
+		says bool
+	}{
+		{args, false},
+		{append(args, "--item", "And the sun?"), true},
+		{[]string{"run", "--addr", target, "-n", "own", "--docs", dir}, false}, // the question is that of the memory
+	} {
+		got := run(t, test.args...)
+		if got.Status != exitOK || !strings.Contains(got.Stdout, head) || !strings.HasSuffix(got.Stdout, want) {
+			t.Errorf("%q: got %+v, want %s and %s", test.args, got, head, want)
+		}
+		if strings.Contains(got.Stdout, "        it keeps its checklist: --item is for a memory that is new\n") != test.says {
+			t.Errorf("%q: got %s, want that --item is left out: %t", test.args, got.Stdout, test.says)
+		}
+	}
+}
+
+// A memory that is about something is not asked about something else.
+func TestRun_AnotherQuestion(t *testing.T) {
+	target, c := serveMemory(t)
+	_, dir := makeLibrary(t, map[string]string{"tea.txt": "The tea is in the blue tin.\n"})
+	t.Setenv("MEMORYCTL_ADDR", target)
+	if got := run(t, "run", "-n", "own", "--docs", dir, "--question", `Where "is" the tea? `); got.Status != exitOK {
+		t.Fatalf("got %+v", got)
+	}
+	if got := run(t, "run", "--limit", "1"); got.Status != exitOK {
+		t.Fatalf("got %+v", got)
+	}
+	before := memoryFiles(t, c)
+	about := func(namespace, goal string) string {
+		return `memory-agent: the memory "` + namespace + `" is about another question: ` + goal + `. Leave out --question and ` +
+			"--item to carry on with it, or give a new one its own --namespace (-n NAME)\nRun 'memory-agent run --help' for usage.\n"
+	}
+	own, default_ := about("own", `"Where \"is\" the tea?"`), about("default", `"`+defaultQuestion+`"`)
+	for _, test := range []struct {
+		args []string
+		want string // empty: it carries on
+	}{
+		{[]string{"--question", "What?"}, default_},
+		{[]string{"--question", "What?", "--docs", dir}, default_},
+		{[]string{"--question", defaultQuestion}, ""},
+		{[]string{"--docs", dir}, ""},
+		{[]string{"-n", "own", "--question", "What?", "--docs", dir}, own},
+		{[]string{"-n", "own", "--item", "What?"}, own},
+		{[]string{"-n", "own"}, ""},
+	} {
+		got := run(t, append([]string{"run", "--max-turns", "1"}, test.args...)...)
+		status := exitUsage
+		if test.want == "" {
+			status = exitStopped // after a turn
+		}
+		if got.Status != status || test.want != "" && (got.Stderr != test.want || got.Stdout != "") {
+			t.Errorf("%q: got %+v, want status %d and %q", test.args, got, status, test.want)
+		}
+		if test.want == "" {
+			continue
+		}
+		if diff := cmp.Diff(before, memoryFiles(t, c), notProgress); diff != "" {
+			t.Errorf("%q: the memory was changed (-before +after):\n%s", test.args, diff)
+		}
+	}
+
+	// A checklist that the model has written anew may not say what it is about.
+	ctx := t.Context()
+	if _, err := c.Delete(ctx, &memoryv1.DeleteRequest{Path: agentkit.FeaturesPath}); err != nil {
+		t.Fatal(err)
+	}
+	if got := run(t, "run", "--max-turns", "1", "--question", "What?"); got.Status != exitStopped {
+		t.Errorf("got %+v, want that it carries on", got)
+	}
+	if got := run(t, "run", "--docs", dir); got.Status != exitUsage ||
+		!strings.Contains(got.Stderr, "--docs without --question: say what to find out from the documents\n") {
+		t.Errorf("got %+v, want that there is no question", got)
+	}
+}
+
+// Where there is nothing to read, nothing is laid down.
+func TestRun_NoDocuments(t *testing.T) {
+	target, c := serveMemory(t)
+	_, empty := makeLibrary(t, nil)
+	_, others := makeLibrary(t, map[string]string{".hidden": "x", "a.png": "\x89PNG\x00", "b": strings.Repeat("x", maxDocumentBytes+1)})
+	for dir, without := range map[string]string{empty: "", others: " (2 left out: 1 not text, 1 too large)"} {
+		got := run(t, "run", "--addr", target, "--docs", dir, "--question", "What?")
+		want := "memory-agent: --docs " + dir + ": there is no document in it" + without + ". Documents are text files in UTF-8 " +
+			"of up to 1 MiB; hidden files and symbolic links are left out\n"
+		if got.Status != exitUsage || got.Stdout != "" || !strings.HasPrefix(got.Stderr, want) {
+			t.Errorf("got %+v, want %q", got, want)
+		}
+	}
+	if files := memoryFiles(t, c); len(files) > 0 {
+		t.Errorf("got %v, want nothing in the memory", files)
 	}
 }
 
@@ -122,18 +233,24 @@ func TestRun_Usage(t *testing.T) {
 		{"run -n ''", "--namespace is empty"},
 		{"run --question ''", "--question is empty"},
 		{"run --question a\nb", "--question has more than one line"},
-		{"run --docs /tmp", "--docs without --question: say what to find out from the documents"},
+		{"run -n Bad/NAME!", `--namespace "Bad/NAME!": want lower-case letters, digits, '.', '_' and '-', in one part or several ` +
+			"with '/' between them, such as lights or acme/user-42"},
 		{"run --docs /nowhere --question x", "--docs: open /nowhere: no such file or directory"},
 		{"run --item ''", `--item "": want a line of text`},
 		{"run --limit -1", "--limit -1: want 0 or more"},
+		{"run --limit many", `--limit "many": want a whole number`},
+		{"run --clear-at-least -1", "--clear-at-least -1: want 0 or more"},
 		{"run --max-turns -1", "--max-turns -1: want 0 or more"},
 		{"run --trigger -1", "--trigger -1: want 0 or more"},
 		{"run --keep 0", "--keep 0: want 1 or more; the agent needs the result of its last call"},
 		{"run --session " + strings.Repeat("x", 129), "--session has more than 128 bytes"},
+		{"run --session a\nb", `--session "a\nb": want a line of text`},
 		{"run --transcript /nowhere/x", "--transcript: open /nowhere/x: no such file or directory"},
 		{"demo x", `unknown command "x" for "memory-agent demo"`},
 		{"demo --memoryd /nowhere/memoryd", `--memoryd: exec: "/nowhere/memoryd": stat /nowhere/memoryd: no such file or directory`},
 	}
+	target, _ := serveMemory(t)
+	t.Setenv("MEMORYCTL_ADDR", target)
 	for _, test := range tests {
 		t.Run(test.line, func(t *testing.T) {
 			args := strings.Split(test.line, " ")
@@ -226,10 +343,44 @@ func TestRun_Transcript(t *testing.T) {
 	if got, want := len(recorded.Calls), strings.Count(got.Stdout, "\nturn "); got != want {
 		t.Errorf("got %d calls in the transcript, want %d", got, want)
 	}
+	before, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got = run(t, "run", "--addr", target, "--transcript", file)
+	want := "memory-agent: --transcript " + file + ": there is a file already; a transcript has one session\n"
+	if got.Status != exitUsage || !strings.HasPrefix(got.Stderr, want) {
+		t.Errorf("a second session: got %+v, want %q", got, want)
+	}
+	if after, err := os.ReadFile(file); err != nil || !bytes.Equal(before, after) {
+		t.Errorf("the transcript was changed: %v", err)
+	}
 	if recorded.Model != defaultModel || !strings.Contains(string(recorded.Tools), `"memory_20250818"`) {
 		t.Errorf("got model %q and tools %s", recorded.Model, recorded.Tools)
 	}
 }
+
+// A session that did not begin leaves no transcript, so that it can be tried again.
+func TestRun_TranscriptOfNothing(t *testing.T) {
+	target, _ := serveMemory(t)
+	file := filepath.Join(t.TempDir(), "run.jsonl")
+	ctx, cancel := context.WithCancel(t.Context())
+	var stderr bytes.Buffer
+	code := Run(ctx, []string{"run", "--addr", target, "--transcript", file}, writerFunc(func(p []byte) (int, error) {
+		cancel() // with the first line, before anything is laid down
+		return len(p), nil
+	}), &stderr)
+	if code != exitOther || stderr.String() != "memory-agent: interrupted\n" {
+		t.Errorf("got status %d and %q", code, stderr.String())
+	}
+	if _, err := os.Stat(file); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("got %v, want no file", err)
+	}
+}
+
+type writerFunc func([]byte) (int, error)
+
+func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 
 // Whoever reads the output goes away, as with `| head`: the session is closed.
 func TestRun_OutputFails(t *testing.T) {
@@ -290,7 +441,8 @@ func TestRun_Signals(t *testing.T) {
 				t.Fatal(err)
 			}
 			var exit *exec.ExitError
-			if err := cmd.Wait(); !errors.As(err, &exit) || exit.ExitCode() != exitOther || stderr.String() != "memory-agent: interrupted\n" {
+			want := "memory-agent: interrupted; the session was closed. Run the same command to carry on\n"
+			if err := cmd.Wait(); !errors.As(err, &exit) || exit.ExitCode() != exitOther || stderr.String() != want {
 				t.Errorf("got %v and %q, want status %d", err, stderr.String(), exitOther)
 			}
 			log := memoryFiles(t, c)[agentkit.ProgressPath]
@@ -307,6 +459,10 @@ func TestHelp(t *testing.T) {
 		{"--help", "memory-agent demo"},
 		{"help exit-status", "3  memoryd cannot be reached"},
 		{"run --help", "--trigger TOKENS"},
+		{"run --help", "Documents are text files in UTF-8 of up to 1 MiB"},
+		{"run --help", "--clear-at-least TOKENS"},
+		{"version", "memory-agent devel"},
+		{"--version", "memory-agent version devel"},
 		{"demo --help", "--memoryd PATH"},
 	} {
 		got := run(t, strings.Fields(test.line)...)

@@ -82,7 +82,11 @@ func (s *sidecar) await(ctx context.Context, m *client.Client) error {
 	_, err := m.GetNamespace(ctx, &memoryv1.GetNamespaceRequest{Namespace: demoNamespace})
 	select {
 	case <-s.done:
-		return fmt.Errorf("memoryd ended: %s", strings.TrimSpace(s.log.String()))
+		said := strings.TrimSpace(s.log.String())
+		if said == "" {
+			return fmt.Errorf("%s ended without a word instead of serving: is it a memoryd?", s.cmd.Path)
+		}
+		return fmt.Errorf("memoryd ended: %s", said)
 	default:
 		return err
 	}

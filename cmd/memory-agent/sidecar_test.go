@@ -40,25 +40,32 @@ func TestFindMemoryd(t *testing.T) {
 
 // A memoryd that does not start is an error at once, with what it says.
 func TestSidecar_Ends(t *testing.T) {
-	program := filepath.Join(t.TempDir(), "memoryd")
-	if err := os.WriteFile(program, []byte("#!/bin/sh\necho no such luck >&2\nexit 1\n"), 0o700); err != nil {
-		t.Fatal(err)
-	}
 	if _, err := exec.LookPath("sh"); err != nil {
 		t.Skip("there is no shell")
 	}
-	target := "unix:" + filepath.Join(t.TempDir(), "s")
-	s, err := startSidecar(program, target, t.TempDir())
-	if err != nil {
-		t.Fatal(err)
+	program := filepath.Join(t.TempDir(), "memoryd")
+	for _, test := range []struct{ script, want string }{
+		{"echo no such luck >&2\nexit 1\n", "memoryd ended: no such luck"},
+		{"exit 0\n", program + " ended without a word instead of serving: is it a memoryd?"},
+	} {
+		if err := os.WriteFile(program, []byte("#!/bin/sh\n"+test.script), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		target := "unix:" + filepath.Join(t.TempDir(), "s")
+		s, err := startSidecar(program, target, t.TempDir())
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := client.Dial(target, client.WithRetryBudget(time.Hour), client.WithTimeout(time.Hour))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.await(t.Context(), m); err == nil || err.Error() != test.want {
+			t.Errorf("got %v, want %s", err, test.want)
+		}
+		s.stop() // it has ended already
+		if err := m.Close(); err != nil {
+			t.Error(err)
+		}
 	}
-	m, err := client.Dial(target, client.WithRetryBudget(time.Hour), client.WithTimeout(time.Hour))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer m.Close()
-	if err := s.await(t.Context(), m); err == nil || err.Error() != "memoryd ended: no such luck" {
-		t.Errorf("got %v, want what it said", err)
-	}
-	s.stop() // it has ended already
 }

@@ -97,6 +97,10 @@ func (o simulateOptions) report(cmd *cobra.Command) (*simulation.Report, error) 
 	if err != nil {
 		return nil, fmt.Errorf("read transcript: %w", err)
 	}
+	if recorded.CutOff > 0 {
+		fmt.Fprintf(cmd.ErrOrStderr(), "memory-agent: line %d of the transcript is cut off and was left out: the run was "+
+			"probably killed while it was written\n", recorded.CutOff)
+	}
 	return simulation.Replay(cmd.Context(), recorded, o.Options)
 }
 

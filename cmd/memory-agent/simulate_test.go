@@ -82,6 +82,35 @@ func TestSimulate_Transcript(t *testing.T) {
 	}
 }
 
+// Of a run that was killed all is played but the line that was being written.
+func TestSimulate_CutOff(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "run.jsonl")
+	if err := os.WriteFile(file, []byte(recordedRun+`{"type":"call","mess`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	got := run(t, "simulate", "--transcript", file, "--trigger", "2000", "--keep", "1")
+	want, err := simulated(t, recordedRun, "--transcript", "-", "--trigger", "2000", "--keep", "1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	warning := "memory-agent: line 4 of the transcript is cut off and was left out: the run was probably killed while it was written\n"
+	if got.Status != exitOK || got.Stdout != want || got.Stderr != warning {
+		t.Errorf("got %+v, want %q and %q", got, want, warning)
+	}
+}
+
+func TestSimulate_NoTriggerReached(t *testing.T) {
+	got, err := simulated(t, recordedRun, "--transcript", "-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := "Recorded run: 2 requests to \"claude-test\".\n\n" +
+		"The largest prompt had 2,500 tokens: no trigger was reached.\nTry --trigger 620,1200\n"
+	if got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
 func TestSimulate_Fails(t *testing.T) {
 	missing := filepath.Join(t.TempDir(), "missing")
 	for _, test := range []struct {
@@ -92,7 +121,10 @@ func TestSimulate_Fails(t *testing.T) {
 		want   string
 	}{
 		{"argument", []string{"now"}, "", exitUsage, `memory-agent: unknown command "now" for "memory-agent simulate"`},
-		{"no number", []string{"--trigger", "many"}, "", exitUsage, `invalid argument "many" for "--trigger"`},
+		{"no number", []string{"--trigger", "many"}, "", exitUsage, `memory-agent: --trigger "many": want whole numbers with commas between them, such as 3,5,10`},
+		{"no number to keep", []string{"--keep", "a"}, "", exitUsage, `memory-agent: --keep "a": want whole numbers`},
+		{"no seed", []string{"--seed", "-1"}, "", exitUsage, `memory-agent: --seed "-1": want a whole number, 0 or more`},
+		{"neither", []string{"--hold=x"}, "", exitUsage, `memory-agent: --hold "x": want true or false`},
 		{"option", []string{"--keep", "0"}, "", exitUsage, "memory-agent: keep [0]: want 1 or more results"},
 		{"output", []string{"--output", "xml"}, "", exitUsage, `memory-agent: --output "xml": want table or json`},
 		{"no file name", []string{"--transcript", ""}, "", exitUsage, "memory-agent: --transcript is empty"},

@@ -82,7 +82,8 @@ func TestTools(t *testing.T) {
 		{toolRead, `{"name":"boats.md","first_line":6}`, "Error: there is no line 6: the document has 5"},
 		{toolRead, `{"name":"empty"}`, "empty, lines 1 to 1 of 1:\n1: "},
 		{toolRead, `{"name":"boat.md"}`, `Error: there is no document "boat.md". Use a name as list_documents gives it`},
-		{toolRead, `{}`, `Error: "" is a directory. Use the name of a document as list_documents gives it`},
+		{toolRead, `{}`, `Error: the name is missing. Send the name of a document as list_documents gives it`},
+		{toolRead, `{"name":" "}`, `Error: the name is missing. Send the name of a document as list_documents gives it`},
 		{toolRead, `{"name":"sub"}`, `Error: "sub" is a directory. Use the name of a document as list_documents gives it`},
 		{toolRead, `{"name":"picture"}`, `Error: "picture" is not a text. Use the other documents`},
 		{toolRead, `{"name":"large"}`, `Error: "large" is larger than 1048576 bytes, which is the most that can be read. ` +
@@ -206,6 +207,37 @@ func TestTools_ManyWords(t *testing.T) {
 	want := "1 document, the best first:\nwords (2 of 3 words)\n  1: "
 	if got := callTool(t, l, toolSearch, `{"query":"w99999 w1 none"}`); !strings.HasPrefix(got, want) {
 		t.Errorf("got %.100q, want %q", got, want)
+	}
+}
+
+// What there is in a directory, and what of it is left out.
+func TestLibrary_Survey(t *testing.T) {
+	many := map[string]string{}
+	for i := range maxDocuments + 1 {
+		many[fmt.Sprintf("n%04d", i)] = "x"
+	}
+	for _, test := range []struct {
+		name      string
+		files     map[string]string
+		documents int
+		without   string
+	}{
+		{"nothing", nil, 0, ""},
+		{"documents", map[string]string{"a": "x", "b/c": ""}, 2, ""},
+		{"hidden", map[string]string{".a": "x", ".b/c": "x"}, 0, ""},
+		{
+			"others",
+			map[string]string{"a": "x", "b": "\x00", "c": "\xff", "d": strings.Repeat("x", maxDocumentBytes+1)},
+			1,
+			" (3 left out: 2 not text, 1 too large)",
+		},
+		{"many", many, maxDocuments, " (left out: all beyond the first 1000 files)"},
+	} {
+		l, _ := makeLibrary(t, test.files)
+		got, err := l.survey(t.Context())
+		if err != nil || got.documents != test.documents || got.without() != test.without {
+			t.Errorf("%s: got %d documents%s, %v, want %d%s", test.name, got.documents, got.without(), err, test.documents, test.without)
+		}
 	}
 }
 

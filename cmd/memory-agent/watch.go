@@ -40,6 +40,9 @@ func (a *agent) watch(tools []anthropic.BetaTool) []anthropic.BetaTool {
 }
 
 func (a *agent) toolDone(ctx context.Context, tool string, input json.RawMessage, answer string, err error) {
+	if err != nil && ctx.Err() != nil {
+		return // says nothing about the tool
+	}
 	a.out.toolCall(tool, input, answer, err)
 	if tool == toolMemory && err == nil && isChange(input) {
 		a.hold.changed(ctx, a.out)
@@ -60,7 +63,7 @@ type hold struct {
 }
 
 // holdLine is printed when a session stands.
-const holdLine = "  (held: the change is made, and its answer not used)"
+const holdLine = "  (stopped here: memoryd has made the change, the agent has not seen the answer)"
 
 // changed waits for the end of ctx if it is time to.
 func (h *hold) changed(ctx context.Context, out *printer) {

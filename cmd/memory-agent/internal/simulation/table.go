@@ -14,6 +14,10 @@ func (r *Report) WriteTable(w io.Writer) error {
 	var b strings.Builder
 	r.writeHead(&b)
 	b.WriteString("\n")
+	if text := r.unreached(); text != "" {
+		_, err := io.WriteString(w, b.String()+text)
+		return err
+	}
 	r.writeGrid(&b)
 	b.WriteString("\n" + r.columns())
 	if len(r.Variations) > 0 {
@@ -36,6 +40,31 @@ func (r *Report) writeHead(b *strings.Builder) {
 		fmt.Fprintf(b, "Without clearing, request %d is the first of more than %s tokens: with a\n"+
 			"context window of that size the run would end there.\n", n, thousands(ContextWindow))
 	}
+}
+
+// unreached says what to do where no prompt was large enough for any trigger, so that all rows are the same; else it is
+// empty.
+func (r *Report) unreached() string {
+	peak, lowest := r.Rows[0].PeakTokens, 0
+	for _, s := range r.Rows {
+		if s.Trigger > 0 && (lowest == 0 || s.Trigger < lowest) {
+			lowest = s.Trigger
+		}
+	}
+	if peak > lowest { // there is no trigger where it is 0
+		return ""
+	}
+	return fmt.Sprintf("The largest prompt had %s: no trigger was reached.\nTry --trigger %d,%d\n",
+		count(peak, "token", "tokens"), roundDown(peak/4), roundDown(peak/2))
+}
+
+// roundDown makes a number a round one that is not larger, with two digits that are not 0. It is 1 at least.
+func roundDown(n int) int {
+	unit := 1
+	for n/unit >= 100 {
+		unit *= 10
+	}
+	return max(n/unit*unit, 1)
 }
 
 // newTable returns a writer of columns that are flush right.
@@ -134,11 +163,11 @@ func (r *Report) explanation() string {
 	text = append(text, "Prompt caching: there is a breakpoint after the task and one at the end; what is read from the "+
 		"cache costs 0.1 of a token, what is written 1.25. A clearing changes the prompt where the result was, and all "+
 		"after it is written again.")
-	beside := published
-	if r.Generated != nil {
-		beside += difference
+	counted := wrap(strings.Join(text, " "))
+	if r.Generated == nil {
+		return counted
 	}
-	return wrap(strings.Join(text, " ")) + "\n" + wrap(beside)
+	return counted + "\n" + wrap(published+difference)
 }
 
 // remarks says what there is to say of the run besides its numbers.

@@ -11,7 +11,7 @@ import (
 )
 
 func TestWriteTable(t *testing.T) {
-	none := Row{Counts: Counts{Requests: 5, InputTokens: 2000, PeakTokens: 1000, CachedCost: 1350}}
+	none := Row{Counts: Counts{Requests: 5, InputTokens: 2000, PeakTokens: 21_000, CachedCost: 1350}}
 	cleared := Row{
 		Setting: Setting{Memory: true, Trigger: 20_000, Keep: 3},
 		Counts: Counts{
@@ -33,9 +33,9 @@ func TestWriteTable(t *testing.T) {
 			},
 			`Generated web research: 100 turns, seed 7, results of 385,870 tokens in all.
 
-  MEMORY  TRIGGER  KEEP  REQUESTS     TOKENS   PEAK   SAVED  CLEARINGS  NEEDED  NOTED  AGAIN   COST   SAVED
-      no     none               5      2,000  1,000   0.0 %          0       0      0      0  1,350   0.0 %
-     yes   20,000     3     1,006  1,234,567    400  45.0 %          4       3      2      1  1,375  -1.9 %
+  MEMORY  TRIGGER  KEEP  REQUESTS     TOKENS    PEAK   SAVED  CLEARINGS  NEEDED  NOTED  AGAIN   COST   SAVED
+      no     none               5      2,000  21,000   0.0 %          0       0      0      0  1,350   0.0 %
+     yes   20,000     3     1,006  1,234,567     400  45.0 %          4       3      2      1  1,375  -1.9 %
 
 TOKENS     what the model is shown in all requests together; PEAK in the largest
 SAVED      less than in the first row
@@ -56,7 +56,7 @@ How it was counted. `,
 			Report{
 				Recorded: &RecordedRun{Model: "claude\x1b[2J"},
 				Rows: []Row{
-					{Counts: Counts{Requests: 5, InputTokens: 2000, PeakTokens: 1000, CachedCost: 1350, Exhausted: 4}},
+					{Counts: Counts{Requests: 5, InputTokens: 2000, PeakTokens: 21_000, CachedCost: 1350, Exhausted: 4}},
 					cleared,
 				},
 			},
@@ -64,9 +64,9 @@ How it was counted. `,
 Without clearing, request 4 is the first of more than 200,000 tokens: with a
 context window of that size the run would end there.
 
-  TRIGGER  KEEP  REQUESTS     TOKENS   PEAK   SAVED  CLEARINGS  AGAIN   COST   SAVED
-     none               5      2,000  1,000   0.0 %          0      0  1,350   0.0 %
-   20,000     3     1,006  1,234,567    400  45.0 %          4      1  1,375  -1.9 %
+  TRIGGER  KEEP  REQUESTS     TOKENS    PEAK   SAVED  CLEARINGS  AGAIN   COST   SAVED
+     none               5      2,000  21,000   0.0 %          0      0  1,350   0.0 %
+   20,000     3     1,006  1,234,567     400  45.0 %          4      1  1,375  -1.9 %
 
 TOKENS     what the model is shown in all requests together; PEAK in the largest
 SAVED      less than without clearing
@@ -93,9 +93,11 @@ How it was counted. `,
 // TestWriteTable_Explains: what there is to say of a run is said, and nothing else.
 func TestWriteTable_Explains(t *testing.T) {
 	recorded := func(about RecordedRun, hold bool) Report {
-		return Report{Recorded: &about, Rows: []Row{{}, {Setting: Setting{Trigger: 1, Hold: hold}}}}
+		return Report{Recorded: &about, Rows: []Row{
+			{Counts: Counts{PeakTokens: 2}}, {Setting: Setting{Trigger: 1, Hold: hold}},
+		}}
 	}
-	generated := Report{Generated: &GeneratedRun{}, Rows: []Row{{}}}
+	generated := Report{Generated: &GeneratedRun{}, Rows: []Row{{Counts: Counts{PeakTokens: 2}}}}
 	for _, test := range []struct {
 		name     string
 		report   Report
@@ -105,7 +107,7 @@ func TestWriteTable_Explains(t *testing.T) {
 		{"estimate", generated, "estimated at 4 bytes each", true},
 		{"estimate, recorded", recorded(RecordedRun{}, false), "estimated at 4 bytes each", false},
 		{"published", generated, "consumption by 84%.", true},
-		{"published, recorded", recorded(RecordedRun{}, false), "consumption by 84%.", true},
+		{"published, recorded", recorded(RecordedRun{}, false), "consumption by 84%.", false},
 		{"views", recorded(RecordedRun{MemoryViews: 2}, false), "It looked into its memory 2 times.", true},
 		{"one view", recorded(RecordedRun{MemoryViews: 1}, false), "It looked into its memory 1 time.", true},
 		{"misfits", recorded(RecordedRun{Misfits: 3}, false), "Of 3 requests the size does not agree", true},
@@ -126,6 +128,33 @@ func TestWriteTable_Explains(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// Where no trigger was reached, all rows are the same: instead it is said which could be.
+func TestWriteTable_Unreached(t *testing.T) {
+	rows := func(peak int) []Row {
+		none := Row{Counts: Counts{Requests: 5, PeakTokens: peak}}
+		high, low := none, none
+		high.Trigger, low.Trigger = 30_000, 20_000
+		return []Row{none, high, low}
+	}
+	const head = "Recorded run: 5 requests to \"m\".\n\nThe largest prompt had "
+	for _, test := range []struct {
+		peak int
+		want string
+	}{
+		{20_000, head + "20,000 tokens: no trigger was reached.\nTry --trigger 5000,10000\n"},
+		{7_981, head + "7,981 tokens: no trigger was reached.\nTry --trigger 1900,3900\n"},
+		{1, head + "1 token: no trigger was reached.\nTry --trigger 1,1\n"},
+	} {
+		if got := written(t, Report{Recorded: &RecordedRun{Model: "m"}, Rows: rows(test.peak)}); got != test.want {
+			t.Errorf("got %q, want %q", got, test.want)
+		}
+	}
+	reached := written(t, Report{Recorded: &RecordedRun{}, Rows: rows(20_001)})
+	if strings.Contains(reached, "no trigger") || !strings.Contains(reached, "TRIGGER") {
+		t.Errorf("got no table:\n%s", reached)
 	}
 }
 

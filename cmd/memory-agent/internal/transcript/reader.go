@@ -26,6 +26,9 @@ type Transcript struct {
 	System, Tools json.RawMessage
 	// Calls are the calls of the API, in their order; at least one.
 	Calls []Call
+	// CutOff is the number of the last line, from 1, where that was left out because it does not end: the run was
+	// killed while it was written. It is 0 where there was no such line.
+	CutOff int
 }
 
 // Call is one call of the API.
@@ -148,18 +151,26 @@ type line struct {
 }
 
 // Read reads a transcript to its end. An error names the line, from 1, and what is wrong with it. Blank lines do not
-// matter.
+// matter, and a last line that was cut off is left out; see Transcript.CutOff.
 func Read(r io.Reader) (*Transcript, error) {
 	t := &Transcript{}
 	p := parser{transcript: t}
 	lines := bufio.NewScanner(r)
 	lines.Buffer(nil, MaxLineBytes)
-	lines.Split(scanWholeLines)
+	ended := true // the line has its end
+	lines.Split(func(data []byte, atEOF bool) (int, []byte, error) {
+		ended = bytes.IndexByte(data, '\n') >= 0
+		return bufio.ScanLines(data, atEOF)
+	})
 	number := 0
 	for lines.Scan() {
 		number++
 		if len(bytes.TrimSpace(lines.Bytes())) == 0 {
 			continue
+		}
+		if !ended && !json.Valid(lines.Bytes()) { // no part of an object is JSON, so what is JSON is whole
+			t.CutOff = number
+			break
 		}
 		if err := p.line(number, lines.Bytes()); err != nil {
 			return nil, fmt.Errorf("line %d: %w", number, err)
@@ -176,23 +187,6 @@ func Read(r io.Reader) (*Transcript, error) {
 		return nil, errors.New("the transcript has no calls of the API, only a header")
 	}
 	return t, nil
-}
-
-// errCut is the error of a last line without its end.
-var errCut = errors.New("is cut off: the run was probably killed while it was written; remove the line to use the rest")
-
-// scanWholeLines is bufio.ScanLines, but a last line that does not end is an error: it may still be valid JSON.
-func scanWholeLines(data []byte, atEOF bool) (advance int, token []byte, err error) {
-	i := bytes.IndexByte(data, '\n')
-	switch {
-	case i >= 0:
-		return i + 1, data[:i], nil
-	case atEOF && len(bytes.TrimSpace(data)) > 0:
-		return 0, nil, errCut
-	case atEOF:
-		return len(data), nil, nil
-	}
-	return 0, nil, nil
 }
 
 // parser reads the lines of a transcript, one after the other.

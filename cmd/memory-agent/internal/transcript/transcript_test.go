@@ -181,6 +181,24 @@ func TestRead_Tolerant(t *testing.T) {
 	}
 }
 
+// Of a run that was killed, all calls but the one that was being written can be used.
+func TestRead_CutOff(t *testing.T) {
+	for end := range good {
+		got := read(t, header+good+"\n"+good[:end])
+		want := 4
+		if end == 0 || end == len(good)-1 { // without its newline it is whole nevertheless
+			want = 0
+		}
+		calls := 1
+		if end == len(good)-1 {
+			calls = 2
+		}
+		if got.CutOff != want || len(got.Calls) != calls {
+			t.Errorf("%q: got %d calls, and line %d cut off, want %d and %d", good[:end], len(got.Calls), got.CutOff, calls, want)
+		}
+	}
+}
+
 func TestRead_Compaction(t *testing.T) {
 	got := read(t, header+`{"type":"call",`+hello+`,"response":{"content":[{"type":"compaction","content":"x"}],"usage":{"input_tokens":0}}}`+"\n"+good)
 	if prompt := got.Calls[0].Response.Usage.Prompt(); prompt != 0 {
@@ -200,8 +218,10 @@ func TestRead_Fails(t *testing.T) {
 		{"no version", `{"type":"header"}` + "\n", "line 1: is of version 0, want 1"},
 		{"newer", `{"type":"header","version":2}` + "\n", "line 1: is of version 2; this memory-agent reads version 1: use a newer one"},
 		{"another line", header + "\n" + `{"type":"note"}` + "\n", `line 3: is of type "note", want call`},
-		{"cut off", header + good + good[:40], "line 3: is cut off: the run was probably killed while it was written; remove the line to use the rest"},
-		{"no newline", header + strings.TrimSuffix(good, "\n"), "line 2: is cut off: the run was probably killed while it was written; remove the line to use the rest"},
+		{"header cut off", header[:20], "the transcript is empty"},
+		{"first call cut off", header + good[:40], "the transcript has no calls of the API, only a header"},
+		{"cut off in between", header + good[:40] + "\n" + good, "line 2: is not valid JSON: unexpected end of JSON input"},
+		{"not JSON, and not cut off", header + good + "hello\n", "line 3: is not valid JSON: invalid character 'h' looking for beginning of value"},
 		{"no messages", header + `{"type":"call","response":{` + usage + `}}` + "\n", "line 2: the call has no messages"},
 		{"no response", header + `{"type":"call",` + hello + "}\n", "line 2: the call has no response"},
 		{"no usage", header + `{"type":"call",` + hello + `,"response":{}}` + "\n", "line 2: the response has no usage: it does not say how many tokens the prompt had"},
