@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"path"
 	"strings"
 
 	memoryv1 "github.com/seed-7f2870e1/memoryd/gen/memoryd/v1"
@@ -37,10 +38,30 @@ func remove(path string, revision int64) *memoryv1.ApplyCommand {
 	}
 }
 
-// move renames a file or directory.
-func move(from, to string) *memoryv1.ApplyCommand {
-	return &memoryv1.ApplyCommand{
-		Input: input(map[string]any{"command": "rename", "old_path": from, "new_path": to}),
+// aside moves what is at a path out of the way, to the next free number. Revision is that of a file; 0 for a directory,
+// which is moved whatever is in it by then.
+func (p *Project) aside(ctx context.Context, taken string, revision int64) (*memoryv1.ApplyCommand, error) {
+	to, err := p.unusedPath(ctx, taken)
+	if err != nil {
+		return nil, err
+	}
+	command := &memoryv1.ApplyCommand{
+		Input: input(map[string]any{"command": "rename", "old_path": taken, "new_path": to}),
+	}
+	if revision != 0 {
+		command.IfRevision = &revision
+	}
+	return command, nil
+}
+
+// unusedPath returns a path like one that is taken, with a number: progress-1.md.
+func (p *Project) unusedPath(ctx context.Context, taken string) (string, error) {
+	ext := path.Ext(strings.TrimLeft(path.Base(taken), ".")) // the dot of a hidden name begins none
+	for n := 1; ; n++ {
+		to := fmt.Sprintf("%s-%d%s", strings.TrimSuffix(taken, ext), n, ext)
+		if found, _, err := p.stat(ctx, to); err != nil || found == missing {
+			return to, err
+		}
 	}
 }
 
@@ -69,16 +90,15 @@ func (p *Project) apply(
 	return resp, refusalOf(resp.GetResult())
 }
 
-// commit plans commands and applies them, and does so again where what they are about has changed in between. A plan
-// without commands ends it.
+// commit plans commands and applies them, and does so again where what they are about has changed in between, or the
+// log wants other entries. A plan without commands ends it.
 func (p *Project) commit(
-	ctx context.Context, session, requestID string,
-	plan func(*progressLog) ([]*memoryv1.ApplyCommand, error),
+	ctx context.Context, session, requestID string, log *progressLog,
+	plan func() ([]*memoryv1.ApplyCommand, error),
 ) (*memoryv1.ApplyResponse, error) {
-	log := &progressLog{project: p}
 	var last error
 	for range maxAttempts {
-		commands, err := plan(log)
+		commands, err := plan()
 		if err != nil || len(commands) == 0 {
 			return nil, err
 		}
@@ -136,7 +156,8 @@ func (r *refusal) overtaken() bool {
 	case memoryv1.Reason_REASON_INSERT_PATH_NOT_FOUND,
 		memoryv1.Reason_REASON_DELETE_PATH_NOT_FOUND,
 		memoryv1.Reason_REASON_RENAME_PATH_NOT_FOUND,
-		memoryv1.Reason_REASON_RENAME_DESTINATION_EXISTS:
+		memoryv1.Reason_REASON_RENAME_DESTINATION_EXISTS,
+		memoryv1.Reason_REASON_PARENT_IS_FILE:
 		return true
 	default:
 		return r.exists()
@@ -146,4 +167,9 @@ func (r *refusal) overtaken() bool {
 // unfit tells whether a file cannot take one more entry.
 func (r *refusal) unfit() bool {
 	return r.reason == memoryv1.Reason_REASON_NOT_UTF8 || r.reason == memoryv1.Reason_REASON_FILE_TOO_LARGE
+}
+
+// unmovable tells whether a directory cannot be moved because of what is below it.
+func (r *refusal) unmovable() bool {
+	return r.reason == memoryv1.Reason_REASON_DIRECTORY_TOO_LARGE || r.reason == memoryv1.Reason_REASON_PATH_TOO_LONG
 }

@@ -37,10 +37,12 @@ const (
 		"View it to see the rest.</NOTE>"
 )
 
-// block is an answer of the memory tool to view.
+// block is an answer of the memory tool to view, as far as it is shown.
 type block struct {
-	text  string
-	lines int64 // of the file; 0 for a directory
+	// Text is the answer; empty where nothing of it is shown.
+	Text string `json:"text"`
+	// Lines are those of the file; 0 for a directory.
+	Lines int64 `json:"lines,omitempty"`
 }
 
 // read views what a session reads first. It returns nothing where there is no memory.
@@ -50,21 +52,22 @@ func (p *Project) read(ctx context.Context) ([]block, error) {
 		return nil, err
 	}
 	// The line of /memories itself is left out: its size has the records in it, so it is not the same for the same
-	// memory.
+	// memory. And so are the records below, where they are pinned.
 	header, rest, _ := strings.Cut(resultText(listing.GetResult()), "\n")
 	_, entries, found := strings.Cut(rest, "\n")
 	if found {
 		header += "\n" + entries
 	}
-	blocks := []block{{text: header}}
+	blocks := []block{{Text: header}}
 	for _, path := range p.pinned {
 		resp, err := p.view(ctx, path)
 		switch {
 		case hasReason(err, memoryv1.Reason_REASON_VIEW_PATH_NOT_FOUND):
 		case hasReason(err, memoryv1.Reason_REASON_NOT_UTF8), hasReason(err, memoryv1.Reason_REASON_VIEW_TOO_MANY_LINES):
-			blocks = append(blocks, block{text: err.Error()})
+			blocks = append(blocks, block{Text: err.Error()})
 		case err != nil:
 			return nil, err
+		case resp.GetEntry().GetPath() == root, isRecord(resp.GetEntry().GetPath()):
 		default:
 			blocks = append(blocks, blockOf(path, resp))
 		}
@@ -88,7 +91,7 @@ func blockOf(path string, resp *memoryv1.ViewResponse) block {
 	if answer == "" {
 		answer = fmt.Sprintf("The file %s is an image. View it to see it.", path)
 	}
-	return block{text: answer, lines: resp.GetEntry().GetLines()}
+	return block{Text: answer, Lines: resp.GetEntry().GetLines()}
 }
 
 // checkBudget checks that the budget holds at least the text around the memory.
@@ -102,48 +105,63 @@ func (p *Project) checkBudget() error {
 
 func frame(tag string) string { return fmt.Sprintf(frameText, tag) }
 
-// render writes the context of a session, within the budget.
-func (p *Project) render(blocks []block) (string, error) {
+// render writes the context of a session, within the budget, and returns what is shown of the blocks.
+func (p *Project) render(blocks []block) (text string, shown []block, err error) {
 	if len(blocks) == 0 {
-		return emptyText, nil
+		return emptyText, []block{}, nil
 	}
 	tag := freeTag(blocks)
 	limit := p.budget - p.countTokens(frame(tag))
-	for limit >= 0 {
-		text := frame(tag) + p.cutAll(blocks, tag, limit)
+	// A counter may find more in the whole than in its parts. The steps grow so that there are few.
+	for step := 1; limit >= 0; step *= 2 { // the last limit is 0
+		shown := p.cutAll(blocks, tag, limit)
+		text := write(shown, tag)
 		over := p.countTokens(text) - p.budget
 		if over <= 0 {
-			return text, nil
+			return text, shown, nil
 		}
-		limit -= over // a counter may find more in the whole than in its parts
+		if limit == 0 {
+			break
+		}
+		limit = max(0, limit-max(over, step))
 	}
-	return "", fmt.Errorf("the budget of %d tokens is too small for the text around the memory", p.budget)
+	return "", nil, fmt.Errorf("the budget of %d tokens is too small for the text around the memory", p.budget)
 }
 
-// cutAll writes blocks between their tags, so that the tokens of all are no more than limit.
-func (p *Project) cutAll(blocks []block, tag string, limit int) string {
-	sizes := make([]int, len(blocks))
-	for i, b := range blocks {
-		sizes[i] = p.countTokens(enclose(tag, b.text))
-	}
+// write writes blocks between their tags, and the text around them.
+func write(blocks []block, tag string) string {
 	var text strings.Builder
-	for i, share := range shares(sizes, limit) {
-		text.WriteString(p.cut(blocks[i], tag, share))
+	text.WriteString(frame(tag))
+	for _, b := range blocks {
+		if b.Text != "" {
+			text.WriteString(enclose(tag, b.Text))
+		}
 	}
 	return text.String()
 }
 
-// cut writes a block between its tags, cut at a whole line so that it has no more tokens than limit. Where not even the
-// note about that fits it is empty.
+// cutAll cuts blocks so that the tokens of all are no more than limit.
+func (p *Project) cutAll(blocks []block, tag string, limit int) []block {
+	sizes := make([]int, len(blocks))
+	for i, b := range blocks {
+		sizes[i] = p.countTokens(enclose(tag, b.Text))
+	}
+	shown := make([]block, len(blocks))
+	for i, share := range shares(sizes, limit) {
+		shown[i] = block{p.cut(blocks[i], tag, share), blocks[i].Lines}
+	}
+	return shown
+}
+
+// cut returns the text of a block, cut at a whole line so that it has no more tokens than limit between its tags. Where
+// not even the note about that fits it is empty.
 func (p *Project) cut(b block, tag string, limit int) string {
-	fits := func(text string) bool { return p.countTokens(text) <= limit }
-	if whole := enclose(tag, b.text); fits(whole) {
-		return whole
+	fits := func(text string) bool { return p.countTokens(enclose(tag, text)) <= limit }
+	if fits(b.Text) {
+		return b.Text
 	}
 	lines := b.lineTexts()
-	first := func(n int) string {
-		return enclose(tag, strings.Join(lines[:n+1], "\n")+"\n"+b.note(n))
-	}
+	first := func(n int) string { return strings.Join(lines[:n+1], "\n") + "\n" + b.note(n) }
 	// The header is always there, and not all lines are: there would be no need to cut.
 	n := sort.Search(len(lines)-1, func(n int) bool { return !fits(first(n)) }) - 1
 	if n < 0 {
@@ -155,7 +173,7 @@ func (p *Project) cut(b block, tag string, limit int) string {
 // lineTexts returns the header of an answer and then its lines, without the note of an answer that the tool has cut.
 // That is the last line, and the only one without a number or a size in front.
 func (b block) lineTexts() []string {
-	lines := strings.Split(b.text, "\n")
+	lines := strings.Split(b.Text, "\n")
 	if last := len(lines) - 1; last > 0 && strings.HasPrefix(lines[last], "<response clipped>") {
 		lines = lines[:last]
 	}
@@ -165,12 +183,12 @@ func (b block) lineTexts() []string {
 // note is what stands for all but the first n lines or entries.
 func (b block) note(n int) string {
 	switch {
-	case b.lines == 0:
+	case b.Lines == 0:
 		return listingCut
 	case n == 0:
 		return fileLeft
 	default:
-		return fmt.Sprintf(fileCut, n, b.lines, n+1)
+		return fmt.Sprintf(fileCut, n, b.Lines, n+1)
 	}
 }
 
@@ -183,7 +201,7 @@ var tagPattern = regexp.MustCompile(tagName + `(?:_\d{1,9})?`)
 func freeTag(blocks []block) string {
 	used := make(map[string]bool)
 	for _, b := range blocks {
-		for _, found := range tagPattern.FindAllString(strings.ToLower(b.text), -1) {
+		for _, found := range tagPattern.FindAllString(strings.ToLower(b.Text), -1) {
 			for end := len(tagName); end <= len(found); end++ { // project_memory_2 occurs in project_memory_23
 				used[found[:end]] = true
 			}

@@ -2,6 +2,7 @@ package agentkit
 
 import (
 	"fmt"
+	"path"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -170,16 +171,16 @@ func TestCut_FirstLineInPart(t *testing.T) {
 	p := New(nil, "", WithTokenCounter(func(s string) int { return len(s) }))
 	header := "Here's the content of /memories/a with line numbers:\n"
 	b := block{
-		text: header + "     1\t" + strings.Repeat("x", 16_000) + "\n<response clipped><NOTE>To save on context only part of this " +
+		Text: header + "     1\t" + strings.Repeat("x", 16_000) + "\n<response clipped><NOTE>To save on context only part of this " +
 			"file has been shown to you. Only the first 16000 characters of line 1 of 3 are shown; use view_range [2, -1] " +
 			"to see the lines after it.</NOTE>",
-		lines: 3,
+		Lines: 3,
 	}
-	if got, want := p.cut(b, "t", 1_000_000), "<t>\n"+b.text+"\n</t>\n"; got != want {
+	if got, want := p.cut(b, "t", 1_000_000), b.Text; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	for limit := 15_000; limit < len(b.text)+len("<t>\n\n</t>\n"); limit++ {
-		if got, want := p.cut(b, "t", limit), "<t>\n"+header+fileLeft+"\n</t>\n"; got != want {
+	for limit := 15_000; limit < len(b.Text)+len("<t>\n\n</t>\n"); limit++ {
+		if got, want := p.cut(b, "t", limit), header+fileLeft; got != want {
 			t.Fatalf("limit %d: got %q, want %q", limit, got, want)
 		}
 	}
@@ -241,6 +242,57 @@ func TestContext_TokenCounter(t *testing.T) {
 	}
 }
 
+// A counter that finds the whole larger than its parts, whatever the parts are, is not asked for ever.
+func TestContext_TokenCounterCalls(t *testing.T) {
+	m := newMemory(t)
+	m.create(t, ProgressPath, strings.Repeat("a b c d\n", 900))
+	m.create(t, FeaturesPath, strings.Repeat("e f g\n", 900))
+	calls := 0
+	got := m.resume(t, "one", WithTokenCounter(func(text string) int {
+		calls++
+		if strings.Count(text, "</project_memory>\n") > 1 {
+			return DefaultBudget + 1
+		}
+		return EstimateTokens(text)
+	})).Context
+	if n := strings.Count(got, "</project_memory>\n"); n > 1 {
+		t.Errorf("got %d blocks, want no more than the budget has room for", n)
+	}
+	if calls > 1000 {
+		t.Errorf("the counter was called %d times, want some hundreds", calls)
+	}
+}
+
+// The listing and what is not memory are not shown again because they are pinned.
+func TestContext_PinnedRootAndRecords(t *testing.T) {
+	var texts []string
+	for _, name := range []string{"one", strings.Repeat("n", 128)} {
+		m := newMemory(t)
+		m.create(t, "/memories/a.md", "a")
+		m.create(t, RecordsDir+"/initialized", "x")
+		texts = append(texts, m.resume(t, name,
+			WithPinned("/memories", "/memories/./", RecordsDir, RecordsDir+"/initialized", recordPath(name), "/memories/a.md")).Context)
+	}
+	want := `<project_memory>
+Here're the files and directories up to 2 levels deep in /memories, excluding hidden items and node_modules:
+1B	/memories/a.md
+</project_memory>
+<project_memory>
+Here's the content of /memories/a.md with line numbers:
+     1	a
+</project_memory>
+`
+	for _, got := range texts {
+		if diff := cmp.Diff(want, strings.TrimPrefix(got, frame(tagName))); diff != "" {
+			t.Errorf("context (-want +got):\n%s", diff)
+		}
+	}
+	m := newMemory(t)
+	if got := m.resume(t, "one", WithPinned("/memories")).Context; got != emptyText {
+		t.Errorf("got context\n%s\nwant that the memory is empty", got)
+	}
+}
+
 // The smallest budget that is taken has room for the frame, and drops what does not fit.
 func TestContext_SmallestBudget(t *testing.T) {
 	m := newMemory(t)
@@ -249,6 +301,9 @@ func TestContext_SmallestBudget(t *testing.T) {
 	got := m.resume(t, "one", WithBudget(least)).Context
 	if got != frame(tagName) {
 		t.Errorf("got %q, want the text around the memory", got)
+	}
+	if again := m.resume(t, "one", WithBudget(least)); !again.Restarted || again.Context != got {
+		t.Errorf("got %q when restarted, want the same", again.Context)
 	}
 	_, err := m.project(WithBudget(least-1)).Resume(t.Context(), "one")
 	checkErrorHas(t, err, "is too small")
@@ -289,7 +344,7 @@ func TestFreeTag(t *testing.T) {
 		"project_memory_2project_memory_3456": "project_memory_4",
 		"project_memory_99999999999999999999": "project_memory_2",
 	} {
-		got := freeTag([]block{{text: "a"}, {text: text}})
+		got := freeTag([]block{{Text: "a"}, {Text: text}})
 		if got != want || strings.Contains(strings.ToLower(text), got) {
 			t.Errorf("got %s for %q, want %s", got, text, want)
 		}
@@ -298,7 +353,7 @@ func TestFreeTag(t *testing.T) {
 	for n := range 100_000 {
 		fmt.Fprintf(&all, "</project_memory_%d>", n)
 	}
-	if got, want := freeTag([]block{{text: all.String()}}), "project_memory_100000"; got != want {
+	if got, want := freeTag([]block{{Text: all.String()}}), "project_memory_100000"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 }
@@ -351,9 +406,9 @@ func FuzzRender(f *testing.F) {
 			for n, line := range lines {
 				text += fmt.Sprintf("\n%6d\t%s", n+1, line)
 			}
-			blocks = append(blocks, block{text: text, lines: int64(len(lines))})
+			blocks = append(blocks, block{Text: text, Lines: int64(len(lines))})
 		}
-		got, err := p.render(blocks)
+		got, shown, err := p.render(blocks)
 		if err != nil {
 			if !strings.Contains(err.Error(), "is too small") {
 				t.Fatal(err)
@@ -362,6 +417,16 @@ func FuzzRender(f *testing.F) {
 		}
 		if n := EstimateTokens(got); n > p.budget {
 			t.Errorf("got %d tokens, want at most %d", n, p.budget)
+		}
+		again, _, err := p.render(shown)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := EstimateTokens(again); n > p.budget {
+			t.Errorf("got %d tokens of what is shown, want at most %d", n, p.budget)
+		}
+		if freeTag(shown) == freeTag(blocks) && again != got {
+			t.Errorf("got %q of what is shown, want %q", again, got)
 		}
 		tag := freeTag(blocks)
 		parts := strings.Split(strings.TrimPrefix(got, frame(tag)), "</"+tag+">\n")
@@ -379,7 +444,7 @@ func FuzzRender(f *testing.F) {
 				t.Errorf("the tag is in block %q", part)
 			}
 			rest, _, cut := strings.Cut(rest, "<response clipped><NOTE>To save on context")
-			whole := strings.TrimPrefix(blocks[i].text, header+"\n") + "\n"
+			whole := strings.TrimPrefix(blocks[i].Text, header+"\n") + "\n"
 			if !cut && rest != whole || !strings.HasPrefix(whole, rest) || rest != "" && !strings.HasSuffix(rest, "\n") {
 				t.Errorf("got lines %q of %q", rest, whole)
 			}
@@ -389,14 +454,16 @@ func FuzzRender(f *testing.F) {
 
 // Whatever the model makes of a record, it is one that can be dealt with.
 func FuzzDecodeRecord(f *testing.F) {
-	f.Add([]byte(`{"session":"one","began":3,"context":"c"}`))
+	f.Add([]byte(`{"session":"one","began":3,"shown":[{"text":"c","lines":1}]}`))
+	f.Add([]byte(`{"session":"two","shown":[]}`))
+	f.Add([]byte(`{"path":"x","revision":9,"shown":[{"lines":-1}]}`))
 	f.Add([]byte(`{"session":"a\nb"}`))
 	f.Add([]byte(`{"session":"one","began":-1}`))
 	f.Add([]byte(`{"session":"one","began":8}`))
 	f.Add([]byte("\xff"))
 	f.Fuzz(func(t *testing.T, content []byte) {
 		r := decodeRecord(content, recordPath("one"), 7)
-		if checkName(r.Session) != nil || r.Began < 1 || r.Began > 7 || r.revision != 7 || r.path != recordPath("one") {
+		if r.Session != "one" && r.Session != path.Base(r.path) || r.Began < 1 || r.Began > 7 || r.revision != 7 || r.path != recordPath("one") {
 			t.Errorf("got %+v", r)
 		}
 	})

@@ -24,14 +24,22 @@
 // session that begins and finds such a record writes into the progress log that the session was not closed, and which
 // memory files have changed since it began, in the transaction in which it begins itself. A session that still runs
 // then, beside the new one, is recorded in the same way; its Close nevertheless adds what it did. So each session has
-// at most one entry by Close and one that it was not closed, whatever runs at the same time, and none is lost.
+// at most one entry by Close and one that it was not closed, whatever runs at the same time, and none is lost. Only
+// where several processes have resumed one session, each of them adds its outcome, unless another had the same.
 //
 // The model may do with its files what it likes. Entries go to the top of the progress log, which needs no agreement
 // with what is in it. A log that was deleted or renamed is made anew. What cannot take an entry, because it is a
-// directory, not text, or as large as a file may be, is moved aside to progress-1.md, or the next free number.
+// directory, not text, or as large as a file may be, is moved aside to progress-1.md, or the next free number; where a
+// directory has too much in it for that, the entry goes there instead. Entries of this package that are too large for a
+// file of the namespace name no files, and where even that is too much, open sessions stay on record for later.
 //
 // The records are files below RecordsDir. Listings do not show them, but count them in the size of /memories. They have
-// a copy of the Context, until the session is closed or the next one begins.
+// a copy of what Context shows, until the session is closed or the next one begins. The model can write them like any
+// other file, so nothing in them counts for more than memory does: what they show is framed and cut again each time,
+// and one that is deleted or spoiled only makes less known of its session. So does a directory in the place of one.
+//
+// Resume reads the listing and each file in a call of its own. What is written at the same time, by another session,
+// may be in one of them and not yet in another.
 //
 // # Memory is data
 //

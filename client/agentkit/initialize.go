@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"strings"
 	"text/template"
-
-	memoryv1 "github.com/seed-7f2870e1/memoryd/gen/memoryd/v1"
 )
 
 // initializedPath is there once Initialize was done, so that it is not done again after the model has deleted or
@@ -67,7 +65,8 @@ var startupTemplate = template.Must(template.New("startup").Parse(`# Start-up
 // Initialize lays down the memory files of a project before the real work, all of them in one transaction. A project
 // that is there already is left as it is, and created is false: one that was initialised before, whatever became of its
 // files, and one that has any of the files. An error means that nothing was laid down, unless client.MayHaveBeenMade
-// says otherwise; in any case Initialize can be called again.
+// says otherwise; in any case Initialize can be called again. Files of WithTemplate that there cannot be beside each
+// other, or that are no files of the project, are an error.
 func (p *Project) Initialize(ctx context.Context, plan Plan) (created bool, err error) {
 	if created, err = p.initialize(ctx, plan); err != nil {
 		return false, fmt.Errorf("initialize project: %w", err)
@@ -79,22 +78,42 @@ func (p *Project) initialize(ctx context.Context, plan Plan) (created bool, err 
 	if plan, err = plan.checked(); err != nil {
 		return false, err
 	}
-	var commands []*memoryv1.ApplyCommand
+	entries, err := p.list(ctx, RecordsDir)
+	if err != nil {
+		return false, err
+	}
+	commands, err := p.makeRoom(ctx, entries)
+	if err != nil {
+		return false, err
+	}
+	paths := make([]string, len(commands)) // of the files that the commands make
 	for _, f := range p.files {
+		if f.path == root || isRecord(f.path) {
+			return false, fmt.Errorf("%s cannot be the path of a template: it has to be a file of the project", f.path)
+		}
 		var text strings.Builder
 		if err := f.template.Execute(&text, plan); err != nil {
 			return false, fmt.Errorf("write %s: %w", f.path, err)
 		}
-		commands = append(commands, create(f.path, text.String()))
+		commands, paths = append(commands, create(f.path, text.String())), append(paths, f.path)
 	}
-	commands = append(commands, create(initializedPath, initializedText))
+	commands, paths = append(commands, create(initializedPath, initializedText)), append(paths, initializedPath)
 
-	_, err = p.apply(ctx, "", "", commands)
+	resp, err := p.apply(ctx, "", "", commands)
 	var refused *refusal
-	if errors.As(err, &refused) && refused.exists() {
-		return false, nil
+	if !errors.As(err, &refused) || !refused.exists() {
+		return err == nil, err
 	}
-	return err == nil, err
+	taken := paths[resp.GetFailedCommand()]
+	if taken == "" { // what was to be moved aside has changed meanwhile
+		return false, err
+	}
+	// What is not there now was in the way only as another file of the same transaction.
+	found, _, statErr := p.stat(ctx, taken)
+	if statErr == nil && found == missing {
+		return false, fmt.Errorf("%s cannot be laid down beside the other files: %w", taken, err)
+	}
+	return false, statErr
 }
 
 // checked returns the plan with every feature on one line.

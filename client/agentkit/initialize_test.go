@@ -90,6 +90,16 @@ func TestInitialize_Once(t *testing.T) {
 		"renamed": func(t *testing.T, m memory) {
 			m.rename(t, ProgressPath, "/memories/log.md")
 		},
+		"a directory for the mark": func(t *testing.T, m memory) {
+			for _, path := range append(m.files(t), initializedPath) {
+				m.delete(t, path)
+			}
+			m.create(t, initializedPath+"/x", "")
+		},
+		"a file for the records": func(t *testing.T, m memory) {
+			m.delete(t, RecordsDir)
+			m.create(t, RecordsDir, "x")
+		},
 		"records deleted": func(t *testing.T, m memory) {
 			m.delete(t, RecordsDir)
 		},
@@ -130,6 +140,39 @@ func TestInitialize_ForeignMemory(t *testing.T) {
 	}
 }
 
+// A file in the place of the records is moved aside.
+func TestInitialize_RecordsDirIsAFile(t *testing.T) {
+	m := newMemory(t)
+	m.create(t, RecordsDir, "mine")
+	m.create(t, RecordsDir+"-1", "mine too")
+	if !initialize(t, m.project(), shop) {
+		t.Error("got an old project, want a new one")
+	}
+	if initialize(t, m.project(), shop) {
+		t.Error("got a new project, want the old one")
+	}
+	m.checkFile(t, RecordsDir+"-2", "mine")
+	m.checkFile(t, RecordsDir+"-1", "mine too")
+}
+
+// What the file was replaced by in the last moment is not moved aside, nor taken for a project.
+func TestInitialize_RecordsDirIsPutRight(t *testing.T) {
+	m := newMemory(t)
+	m.create(t, RecordsDir, "mine")
+	p := m.startProcess(t, 0, before)
+	p.meanwhile = map[string]func(){"Apply": func() {
+		m.delete(t, RecordsDir)
+		m.create(t, RecordsDir+"/x", "")
+	}}
+	project := New(p.client, namespace)
+	if created, err := project.Initialize(t.Context(), shop); created || err == nil {
+		t.Errorf("got created %t and error %v, want an error", created, err)
+	}
+	if !initialize(t, project, shop) {
+		t.Error("got an old project, want a new one")
+	}
+}
+
 func TestInitialize_OtherFilesDoNotMatter(t *testing.T) {
 	m := newMemory(t)
 	m.create(t, "/memories/preferences.md", "Short answers.")
@@ -150,6 +193,47 @@ func TestWithTemplate(t *testing.T) {
 	want := []string{FeaturesPath, ProgressPath, "/memories/rules/style.md", StartupPath}
 	if diff := cmp.Diff(want, m.files(t)); diff != "" {
 		t.Errorf("files (-want +got):\n%s", diff)
+	}
+}
+
+// However its path is spelled, a template is for the file.
+func TestWithTemplate_Spelling(t *testing.T) {
+	for _, path := range []string{"/memories//progress.md", "/memories/progress.md/", "/memories/./progress.md"} {
+		m := newMemory(t)
+		initialize(t, m.project(WithTemplate(path, template.Must(template.New("").Parse("mine")))), shop)
+		m.checkFile(t, ProgressPath, "mine")
+		if files := m.files(t); len(files) != 3 {
+			t.Errorf("%s: got files %q, want 3", path, files)
+		}
+	}
+}
+
+// Files that there cannot be together are never taken for a project that is there.
+func TestWithTemplate_Impossible(t *testing.T) {
+	text := template.Must(template.New("").Parse("mine"))
+	for name, tt := range map[string]struct {
+		opts []Option
+		want string
+	}{
+		"root":                {[]Option{WithTemplate("/memories", text)}, "/memories cannot be the path of a template"},
+		"root with a slash":   {[]Option{WithTemplate("/memories/./", text)}, "/memories cannot be the path of a template"},
+		"records":             {[]Option{WithTemplate(RecordsDir, text)}, "cannot be the path of a template"},
+		"mark":                {[]Option{WithTemplate("/memories//.agentkit/initialized", text)}, "cannot be the path of a template"},
+		"a record":            {[]Option{WithTemplate(recordPath("one"), text)}, "cannot be the path of a template"},
+		"below a file":        {[]Option{WithTemplate(ProgressPath+"/x", text)}, "A parent of /memories/progress.md/x is a file"},
+		"file and directory":  {[]Option{WithTemplate("/memories/a/b", text), WithTemplate("/memories/a", text)}, "/memories/a cannot be laid down beside the other files"},
+		"composed and not so": {[]Option{WithTemplate("/memories/\u00e9", text), WithTemplate("/memories/e\u0301", text)}, "/memories/e\u0301 cannot be laid down beside the other files"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := newMemory(t)
+			for range 2 {
+				created, err := m.project(tt.opts...).Initialize(t.Context(), shop)
+				checkErrorHas(t, err, tt.want)
+				if created || m.namespaceRevision(t) != 0 {
+					t.Errorf("got created %t at revision %d, want nothing", created, m.namespaceRevision(t))
+				}
+			}
+		})
 	}
 }
 

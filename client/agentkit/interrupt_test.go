@@ -2,7 +2,9 @@ package agentkit
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net"
 	"path"
 	"slices"
 	"strings"
@@ -13,6 +15,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/grpc/test/bufconn"
 
 	"github.com/seed-7f2870e1/memoryd/client"
 )
@@ -24,11 +27,29 @@ const (
 	before death = iota // the service does not get it
 	after               // the service executes it, and the answer is lost
 	during              // it never returns
+	lost                // the service does not get it, though it was sent
 )
 
-func (d death) String() string { return [...]string{"before", "after", "during"}[d] }
+func (d death) String() string { return [...]string{"before", "after", "during", "lost"}[d] }
 
 var errKilled = status.Error(codes.Aborted, "the process was killed")
+
+// listenUnanswered returns the dialer of a server whose only answer is errKilled. What is sent to it has been sent.
+func listenUnanswered(t *testing.T) grpc.DialOption {
+	t.Helper()
+	listener := bufconn.Listen(1 << 20)
+	server := grpc.NewServer(grpc.UnknownServiceHandler(func(any, grpc.ServerStream) error { return errKilled }))
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		_ = server.Serve(listener)
+	}()
+	t.Cleanup(func() {
+		server.Stop()
+		<-served
+	})
+	return grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return listener.DialContext(ctx) })
+}
 
 // process is a process with a client, which ends in its n-th call. All its later calls fail.
 type process struct {
@@ -50,13 +71,18 @@ type process struct {
 func (m memory) startProcess(t *testing.T, n int, d death) *process {
 	t.Helper()
 	p := &process{left: n, death: d, hangs: make(chan struct{}), release: make(chan struct{})}
-	// The calls are made on the connection of the server, so that the client needs none.
-	c, err := client.Dial("passthrough:///unused", client.WithRetryBudget(0), client.WithDialOptions(
+	// The calls are made on the connection of the server. That of the client is for those whose answer is lost.
+	c, err := client.Dial("passthrough:///unanswered", client.WithRetryBudget(0), client.WithDialOptions(
+		listenUnanswered(t),
 		grpc.WithUnaryInterceptor(func(
-			ctx context.Context, method string, req, reply any, _ *grpc.ClientConn, _ grpc.UnaryInvoker, _ ...grpc.CallOption,
+			ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption,
 		) error {
 			p.happen(ctx, method)
-			return p.call(func() error { return m.Conn.Invoke(ctx, method, req, reply) })
+			err := p.call(func() error { return m.Conn.Invoke(ctx, method, req, reply) })
+			if (p.death == after || p.death == lost) && errors.Is(err, errKilled) {
+				return invoke(ctx, method, req, reply, cc, opts...)
+			}
+			return err
 		}),
 		grpc.WithStreamInterceptor(func(
 			ctx context.Context, desc *grpc.StreamDesc, _ *grpc.ClientConn, method string, _ grpc.Streamer, _ ...grpc.CallOption,
@@ -104,7 +130,7 @@ func (p *process) call(invoke func() error) error {
 		return invoke()
 	}
 	switch p.death {
-	case before:
+	case before, lost:
 	case after:
 		_ = invoke()
 	case during:
@@ -266,6 +292,25 @@ func TestClose_AnswerLost(t *testing.T) {
 	}
 }
 
+// A Close that may have been made and was not is made when it is repeated, whatever another process has closed with.
+func TestClose_AnswerLostNotMade(t *testing.T) {
+	m := newMemory(t)
+	p := m.startProcess(t, 0, lost)
+	s, err := New(p.client, namespace).Resume(t.Context(), "one")
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := m.resume(t, "one")
+	p.meanwhile = map[string]func(){"Apply": func() { p.left = 1 }}
+	if err := s.Close(t.Context(), Outcome{Done: "this"}); !client.MayHaveBeenMade(err) {
+		t.Fatalf("got %v, want that it may have been made", err)
+	}
+	m.close(t, other, Outcome{Done: "that"})
+	p.dead = false
+	m.close(t, s, Outcome{Done: "this"})
+	m.checkFile(t, ProgressPath, entryOne+"\n## Session one\n\nDone: that\n")
+}
+
 // Close does not wait longer than it may.
 func TestClose_Timeout(t *testing.T) {
 	m := newMemory(t)
@@ -321,6 +366,66 @@ func TestOvertaken(t *testing.T) {
 				if want := m.resume(t, "one").Context; s.Context != want || !strings.Contains(want, "late.md") {
 					t.Errorf("got context\n%s\nwant\n%s", s.Context, want)
 				}
+			},
+		},
+		{
+			name:      "the record is spoiled",
+			prepare:   func(t *testing.T, m memory) { m.create(t, "/memories/a.md", "") },
+			method:    "Put",
+			meanwhile: func(t *testing.T, m memory) { m.put(t, recordPath("one"), "x") },
+			check: func(t *testing.T, _ memory, s *Session) {
+				if !strings.Contains(s.Context, "/memories/a.md") {
+					t.Errorf("got context\n%s\nwant what was read", s.Context)
+				}
+			},
+		},
+		{
+			name:   "a directory comes in the place of the record",
+			method: "Put",
+			meanwhile: func(t *testing.T, m memory) {
+				m.delete(t, recordPath("one"))
+				m.create(t, recordPath("one")+"/x", "")
+			},
+			check: func(t *testing.T, m memory, s *Session) {
+				m.close(t, s, Outcome{Done: "this"})
+				m.checkFile(t, ProgressPath, entryOne)
+			},
+		},
+		{
+			name:   "a file comes in the place of the records",
+			method: "Put",
+			meanwhile: func(t *testing.T, m memory) {
+				m.delete(t, RecordsDir)
+				m.create(t, RecordsDir, "mine")
+			},
+			check: func(t *testing.T, m memory, s *Session) {
+				m.close(t, s, Outcome{Done: "this"})
+				m.checkFile(t, ProgressPath, entryOne)
+				m.checkFile(t, RecordsDir, "mine")
+			},
+		},
+		{
+			name:      "a file comes in the place of the records before they are there",
+			method:    "Apply",
+			meanwhile: func(t *testing.T, m memory) { m.create(t, RecordsDir, "mine") },
+			check: func(t *testing.T, m memory, _ *Session) {
+				m.checkFile(t, RecordsDir+"-1", "mine")
+				if open := m.open(t); !slices.Equal(open, []string{"one"}) {
+					t.Errorf("got open sessions %q, want one", open)
+				}
+			},
+		},
+		{
+			name:    "a file in the place of the records is put right",
+			prepare: func(t *testing.T, m memory) { m.create(t, RecordsDir, "mine") },
+			method:  "Apply",
+			meanwhile: func(t *testing.T, m memory) {
+				m.delete(t, RecordsDir)
+				m.resume(t, "other")
+			},
+			check: func(t *testing.T, m memory, _ *Session) {
+				m.checkFile(t, ProgressPath, "## Session other: not closed\n\nIt was cut off, or still ran, when session one began. "+
+					"No memory file has changed since it began.\n")
 			},
 		},
 		{

@@ -3,7 +3,6 @@ package agentkit
 import (
 	"context"
 	"slices"
-	"strings"
 
 	memoryv1 "github.com/seed-7f2870e1/memoryd/gen/memoryd/v1"
 )
@@ -65,7 +64,7 @@ func (p *Project) changedSince(ctx context.Context, revision int64) ([]string, e
 	var paths []string
 	for _, e := range entries {
 		if e.GetKind() == memoryv1.EntryKind_ENTRY_KIND_FILE && e.GetRevision() > revision &&
-			!strings.HasPrefix(e.GetPath(), RecordsDir+"/") {
+			!isRecord(e.GetPath()) {
 			paths = append(paths, e.GetPath())
 		}
 	}

@@ -20,6 +20,10 @@ type progressLog struct {
 	project *Project
 	seen    int64 // the revision of the file that the last plan was for; 0 if there was none
 	unfit   int64 // the revision of a file that does not take an entry
+	stuck   bool  // a directory is in the way that cannot be moved
+
+	brief    bool // entries name no files
+	sessions int  // the most open sessions that entries are written about at once
 }
 
 // add returns the commands that put entries at the top of the log, or into a new one.
@@ -35,25 +39,12 @@ func (l *progressLog) add(ctx context.Context, entries string) ([]*memoryv1.Appl
 	case found == isFile && revision != l.unfit:
 		return []*memoryv1.ApplyCommand{prepend(ProgressPath, entries+"\n")}, nil
 	}
-	to, err := l.project.unusedPath(ctx)
-	if err != nil {
-		return nil, err
+	if l.stuck {
+		instead, err := l.project.unusedPath(ctx, ProgressPath)
+		return []*memoryv1.ApplyCommand{create(instead, entries)}, err
 	}
-	aside := move(ProgressPath, to)
-	if l.seen != 0 {
-		aside.IfRevision = &l.seen
-	}
-	return []*memoryv1.ApplyCommand{aside, create(ProgressPath, entries)}, nil
-}
-
-// unusedPath returns a path to which what stands at ProgressPath can be moved aside.
-func (p *Project) unusedPath(ctx context.Context) (string, error) {
-	for n := 1; ; n++ {
-		to := fmt.Sprintf("%s-%d.md", strings.TrimSuffix(ProgressPath, ".md"), n)
-		if found, _, err := p.stat(ctx, to); err != nil || found == missing {
-			return to, err
-		}
-	}
+	aside, err := l.project.aside(ctx, ProgressPath, l.seen)
+	return []*memoryv1.ApplyCommand{aside, create(ProgressPath, entries)}, err
 }
 
 // again tells whether commands that failed with err are to be planned anew.
@@ -62,23 +53,42 @@ func (l *progressLog) again(err error) bool {
 	switch {
 	case !errors.As(err, &r):
 		return false
-	case r.unfit():
-		known := l.seen == l.unfit
+	case r.unfit() && l.seen != l.unfit:
 		l.unfit = l.seen
+		return true
+	case r.unfit(), r.reason == memoryv1.Reason_REASON_BATCH_TOO_LARGE:
+		l.unfit = 0 // the file may take less
+		return l.shorten()
+	case r.unmovable():
+		known := l.stuck
+		l.stuck = true
 		return !known
 	default:
 		return r.overtaken()
 	}
 }
 
-// closedEntry is the entry of a session that is closed.
-func closedEntry(session string, o Outcome, changed []string) string {
+// shorten makes the next entries shorter. It returns false where they cannot be.
+func (l *progressLog) shorten() bool {
+	switch {
+	case !l.brief:
+		l.brief = true
+	case l.sessions > 0:
+		l.sessions /= 2
+	default:
+		return false
+	}
+	return true
+}
+
+// closedEntry is the entry of a session that is closed. Changes are for where it is not said what was done.
+func closedEntry(session string, o Outcome, changes string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "## Session %s\n\n", session)
 	if done := strings.TrimSpace(o.Done); done != "" {
 		b.WriteString("Done: " + done + "\n")
 	} else {
-		b.WriteString("Done: not said. " + changes(changed) + "\n")
+		b.WriteString("Done: not said. " + changes + "\n")
 	}
 	if o.Err != nil {
 		b.WriteString("\nEnded by an error: " + shorten(oneLine(o.Err.Error())) + "\n")
@@ -90,21 +100,28 @@ func closedEntry(session string, o Outcome, changed []string) string {
 }
 
 // openEntry is the entry of a session that is found open when another one begins.
-func openEntry(session, next string, changed []string) string {
+func openEntry(session, next, changes string) string {
 	return fmt.Sprintf("## Session %s: not closed\n\nIt was cut off, or still ran, when session %s began. %s\n",
-		session, next, changes(changed))
+		session, next, changes)
 }
 
-// changes says which files were changed in a session.
-func changes(paths []string) string {
-	if len(paths) == 0 {
-		return "No memory file has changed since it began."
+// changes says which files have changed since a revision, at which a session began.
+func (l *progressLog) changes(ctx context.Context, revision int64) (string, error) {
+	paths, err := l.project.changedSince(ctx, revision)
+	if err != nil {
+		return "", err
+	}
+	switch {
+	case len(paths) == 0:
+		return "No memory file has changed since it began.", nil
+	case l.brief:
+		return fmt.Sprintf("Memory files changed since it began: %d.", len(paths)), nil
 	}
 	more := ""
 	if n := len(paths) - maxChangedPaths; n > 0 {
 		paths, more = paths[:maxChangedPaths], fmt.Sprintf(", and %d more", n)
 	}
-	return "Memory files changed since it began: " + strings.Join(paths, ", ") + more + "."
+	return "Memory files changed since it began: " + strings.Join(paths, ", ") + more + ".", nil
 }
 
 // shorten cuts what is too long for an entry.

@@ -1,11 +1,13 @@
 package agentkit
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
+	memoryv1 "github.com/seed-7f2870e1/memoryd/gen/memoryd/v1"
 	memoryserver "github.com/seed-7f2870e1/memoryd/server/memory"
 	"github.com/seed-7f2870e1/memoryd/server/servertest"
 )
@@ -109,6 +111,86 @@ func TestProgressLog_EntryTooLarge(t *testing.T) {
 		}
 		m.close(t, s, Outcome{Done: "this"})
 		m.checkFile(t, ProgressPath, entryOne+"\n"+log)
+	}
+}
+
+// What the package itself has to say is shortened until it fits into a file, and keeps nobody out.
+func TestProgressLog_EntriesTooLarge(t *testing.T) {
+	m := newMemory(t, servertest.WithSettings(memoryserver.Settings{MaxFileBytes: new(int64(4096))}))
+	m.create(t, ProgressPath, "old\n")
+	one := m.resume(t, "one")
+	for i := range maxChangedPaths {
+		m.create(t, fmt.Sprintf("/memories/%s/%d.md", strings.Repeat("d", 230), i), "x")
+	}
+	m.resume(t, "two", WithBudget(500))
+	noted := "## Session one: not closed\n\nIt was cut off, or still ran, when session two began. " +
+		"Memory files changed since it began: 20.\n\nold\n"
+	m.checkFile(t, ProgressPath, noted)
+	m.close(t, one, Outcome{})
+	// The log is a file that has changed since, by now.
+	m.checkFile(t, ProgressPath, "## Session one\n\nDone: not said. Memory files changed since it began: 21.\n\n"+noted)
+}
+
+// Sessions that were not closed are noted as many at once as there is room for.
+func TestProgressLog_ManyOpen(t *testing.T) {
+	const sessions = 10
+	name := func(n int) string { return fmt.Sprintf("s%02d", n) + strings.Repeat("x", 100) }
+	for limit, atOnce := range map[int64]int{1 << 20: 10, 4000: 10, 3000: 6, 400: 1, 320: 0} {
+		t.Run(fmt.Sprint(limit), func(t *testing.T) {
+			m := newMemory(t, servertest.WithSettings(memoryserver.Settings{MaxFileBytes: new(limit)}))
+			for i := range sessions {
+				r := record{Session: name(i)}
+				m.create(t, recordPath(r.Session), string(r.encode()))
+			}
+			m.resume(t, name(sessions), WithPinned()) // whose record is small
+			log := m.read(t, ProgressPath)
+			if got := strings.Count(log, ": not closed\n"); got != atOnce {
+				t.Errorf("got %d sessions that were not closed, want %d:\n%s", got, atOnce, log)
+			}
+			if got := len(m.open(t)); got != sessions-atOnce+1 {
+				t.Errorf("got %d open sessions, want %d", got, sessions-atOnce+1)
+			}
+		})
+	}
+}
+
+func TestProgressLog_Again(t *testing.T) {
+	l := &progressLog{sessions: 2}
+	tooLarge := &refusal{reason: memoryv1.Reason_REASON_BATCH_TOO_LARGE}
+	var sessions []int
+	for l.again(tooLarge) {
+		sessions = append(sessions, l.sessions)
+	}
+	if diff := cmp.Diff([]int{2, 1, 0}, sessions); diff != "" || !l.brief {
+		t.Errorf("sessions at once, brief %t (-want +got):\n%s", l.brief, diff)
+	}
+}
+
+func TestProgressLog_AgainUnmovable(t *testing.T) {
+	for _, reason := range []memoryv1.Reason{
+		memoryv1.Reason_REASON_DIRECTORY_TOO_LARGE, memoryv1.Reason_REASON_PATH_TOO_LONG,
+	} {
+		l := &progressLog{}
+		if !l.again(&refusal{reason: reason}) || !l.stuck || l.again(&refusal{reason: reason}) {
+			t.Errorf("%v: got stuck %t, want another plan, and only one", reason, l.stuck)
+		}
+	}
+}
+
+// A directory that cannot be moved stays where it is, and the entry goes beside it.
+func TestProgressLog_UnmovableDirectory(t *testing.T) {
+	m := newMemory(t)
+	deep := ProgressPath + strings.Repeat("/"+strings.Repeat("d", 249), 4)
+	deep += "/" + strings.Repeat("d", 1024-len(deep)-1) // as long as a path may be
+	m.create(t, deep, "x")
+	m.close(t, m.resume(t, "one"), Outcome{Done: "this"})
+	m.checkFile(t, deep, "x")
+	m.checkFile(t, "/memories/progress-1.md", entryOne)
+
+	m.resume(t, "two")
+	m.resume(t, "three")
+	if got := m.read(t, "/memories/progress-2.md"); !strings.HasPrefix(got, "## Session two: not closed\n") {
+		t.Errorf("got %q, want that two was not closed", got)
 	}
 }
 

@@ -3,6 +3,7 @@ package agentkit
 import (
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 
 	"github.com/anthropics/anthropic-sdk-go/v2"
@@ -99,6 +100,8 @@ func (c ClearToolUses) check() error {
 		return errors.New("ClearInputs is for all tools and ClearInputsOf for some, and there can be one of them")
 	case slices.Contains(c.ExcludeTools, ""):
 		return errors.New("ExcludeTools has an empty name")
+	case c.ClearMemory && slices.Contains(c.ExcludeTools, memoryTool):
+		return errors.New("ClearMemory clears what ExcludeTools excludes; leave one of them out")
 	case slices.Contains(c.ClearInputsOf, ""):
 		return errors.New("ClearInputsOf has an empty name")
 	}
@@ -183,16 +186,12 @@ func (c CompactOnDemand) Config() anthropic.BetaCompactionConfigUnionParam {
 	}
 }
 
-// ContextManagement returns the edits of strategies in their order, in which the API makes them: ClearToolUses belongs
-// before Compact. An error says which number the API would not take.
+// ContextManagement returns the edits of strategies in their order, in which the API makes them, except that
+// ClearToolUses comes before Compact. An error says which number the API would not take, or which strategies cannot be
+// together, as two of one type.
 func ContextManagement(strategies ...Strategy) (anthropic.BetaContextManagementConfigParam, error) {
-	var config anthropic.BetaContextManagementConfigParam
-	for _, s := range strategies {
-		if err := s.addTo(&config); err != nil {
-			return anthropic.BetaContextManagementConfigParam{}, err
-		}
-	}
-	return config, nil
+	params, err := manage(anthropic.BetaMessageNewParams{}, strategies)
+	return params.ContextManagement, err
 }
 
 // ManageContext returns params with the edits of strategies, as ContextManagement makes them, and the betas that they
@@ -201,25 +200,48 @@ func ContextManagement(strategies ...Strategy) (anthropic.BetaContextManagementC
 func ManageContext(
 	params anthropic.BetaMessageNewParams, strategies ...Strategy,
 ) (anthropic.BetaMessageNewParams, error) {
+	params, err := manage(params, strategies)
+	if err != nil {
+		return anthropic.BetaMessageNewParams{}, fmt.Errorf("manage context: %w", err)
+	}
+	return params, nil
+}
+
+func manage(params anthropic.BetaMessageNewParams, strategies []Strategy) (anthropic.BetaMessageNewParams, error) {
+	if err := checkTypes(strategies); err != nil {
+		return anthropic.BetaMessageNewParams{}, err
+	}
 	params.ContextManagement.Edits = slices.Clone(params.ContextManagement.Edits)
 	params.Betas = slices.Clone(params.Betas)
 	for _, s := range strategies {
 		if err := s.addTo(&params.ContextManagement); err != nil {
-			return anthropic.BetaMessageNewParams{}, fmt.Errorf("manage context: %w", err)
+			return anthropic.BetaMessageNewParams{}, err
 		}
 		if !slices.Contains(params.Betas, s.beta()) {
 			params.Betas = append(params.Betas, s.beta())
 		}
 	}
 	if err := checkCompaction(params, strategies); err != nil {
-		return anthropic.BetaMessageNewParams{}, fmt.Errorf("manage context: %w", err)
+		return anthropic.BetaMessageNewParams{}, err
 	}
 	return params, nil
 }
 
+// checkTypes refuses strategies that are nil, and two of one type.
+func checkTypes(strategies []Strategy) error {
+	for i, s := range strategies {
+		if v := reflect.ValueOf(s); !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil() {
+			return fmt.Errorf("strategy %d is nil", i+1)
+		}
+		if slices.ContainsFunc(strategies[:i], func(other Strategy) bool { return other.beta() == s.beta() }) {
+			return fmt.Errorf("strategy %d is of the same type as one before it, %T; leave one of them out", i+1, s)
+		}
+	}
+	return nil
+}
+
 // checkCompaction refuses what the API and its tool runner do not take together.
 func checkCompaction(params anthropic.BetaMessageNewParams, strategies []Strategy) error {
-	compacts := func(e anthropic.BetaContextManagementConfigEditUnionParam) bool { return e.OfCompact20260112 != nil }
 	onDemand := func(s Strategy) bool { return s.beta() == BetaCompactOnDemand }
 	edits := params.ContextManagement.Edits
 	switch {
@@ -232,17 +254,35 @@ func checkCompaction(params anthropic.BetaMessageNewParams, strategies []Strateg
 	}
 }
 
-// setEdit puts an edit in the place of one of the same type, or at the end.
+func clears(e anthropic.BetaContextManagementConfigEditUnionParam) bool {
+	return e.OfClearToolUses20250919 != nil
+}
+
+func compacts(e anthropic.BetaContextManagementConfigEditUnionParam) bool {
+	return e.OfCompact20260112 != nil
+}
+
+// setEdit puts an edit in the place of one of the same type, or at the end; but clearing before compaction.
 func setEdit(
 	config *anthropic.BetaContextManagementConfigParam, e anthropic.BetaContextManagementConfigEditUnionParam,
 ) {
-	for i, old := range config.Edits {
-		if kind := old.GetType(); kind != nil && *kind == *e.GetType() {
-			config.Edits[i] = e
-			return
-		}
+	edits := config.Edits
+	place := slices.IndexFunc(edits, func(old anthropic.BetaContextManagementConfigEditUnionParam) bool {
+		kind := old.GetType()
+		return kind != nil && *kind == *e.GetType()
+	})
+	if place >= 0 {
+		edits = slices.Delete(edits, place, place+1)
+	} else {
+		place = len(edits)
 	}
-	config.Edits = append(config.Edits, e)
+	if compaction := slices.IndexFunc(edits, compacts); clears(e) && compaction >= 0 {
+		place = min(place, compaction)
+	}
+	if compacts(e) {
+		place = max(place, slices.IndexFunc(edits, clears)+1)
+	}
+	config.Edits = slices.Insert(edits, place, e)
 }
 
 // atLeast refuses a number below the least.

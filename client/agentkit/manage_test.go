@@ -2,6 +2,7 @@ package agentkit
 
 import (
 	"encoding/json"
+	"reflect"
 	"slices"
 	"testing"
 
@@ -79,10 +80,10 @@ func TestContextManagement(t *testing.T) {
 			betas:      []string{"compact-2026-09-04", "context-management-2025-06-27"},
 		},
 		{
-			name:       "the last of two",
-			strategies: []Strategy{Compact{PauseAfter: true}, Compact{}},
-			want:       `{"edits":[{"type":"compact_20260112"}]}`,
-			betas:      []string{"compact-2026-01-12"},
+			name:       "both, the wrong way round",
+			strategies: []Strategy{Compact{}, ClearToolUses{ClearMemory: true}},
+			want:       `{"edits":[{"type":"clear_tool_uses_20250919"},{"type":"compact_20260112"}]}`,
+			betas:      []string{"compact-2026-01-12", "context-management-2025-06-27"},
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -135,6 +136,9 @@ func TestContextManagement_Errors(t *testing.T) {
 		{ClearToolUses{ClearInputs: true, ClearInputsOf: []string{"a"}}, "there can be one of them"},
 		{ClearToolUses{ExcludeTools: []string{"a", ""}}, "ExcludeTools has an empty name"},
 		{ClearToolUses{ClearInputsOf: []string{""}}, "ClearInputsOf has an empty name"},
+		{ClearToolUses{ClearMemory: true, ExcludeTools: []string{"a", "memory"}}, "ClearMemory clears what ExcludeTools excludes"},
+		{nil, "strategy 1 is nil"},
+		{(*Compact)(nil), "strategy 1 is nil"},
 		{Compact{AtInputTokens: anthropic.Int(49_999)}, "compact: AtInputTokens must be at least 50000, got 49999"},
 		{CompactOnDemand{AtInputTokens: -1}, "compact on demand: AtInputTokens must be at least 0, got -1"},
 	} {
@@ -149,6 +153,19 @@ func TestContextManagement_Errors(t *testing.T) {
 func TestManageContext_WhatCannotGoTogether(t *testing.T) {
 	_, err := ManageContext(ask(""), Compact{}, CompactOnDemand{})
 	checkErrorHas(t, err, "Compact and CompactOnDemand cannot be used together")
+	_, err = ContextManagement(Compact{}, CompactOnDemand{})
+	checkErrorHas(t, err, "Compact and CompactOnDemand cannot be used together")
+
+	for _, strategies := range [][]Strategy{
+		{Compact{PauseAfter: true}, Compact{}},
+		{ClearToolUses{}, Compact{}, &ClearToolUses{}},
+		{CompactOnDemand{}, CompactOnDemand{}},
+	} {
+		_, err = ManageContext(ask(""), strategies...)
+		checkErrorHas(t, err, "is of the same type as one before it")
+		_, err = ContextManagement(strategies...)
+		checkErrorHas(t, err, "is of the same type as one before it")
+	}
 
 	params, err := ManageContext(ask(""), Compact{})
 	if err != nil {
@@ -163,6 +180,45 @@ func TestManageContext_WhatCannotGoTogether(t *testing.T) {
 	checkErrorHas(t, err, "a request with the parameter compaction cannot have context edits")
 	if _, err = ManageContext(params, CompactOnDemand{}); err != nil {
 		t.Errorf("got %v, want no error", err)
+	}
+}
+
+// Clearing comes before compaction, whichever of them is there already, and in whichever order.
+func TestManageContext_Order(t *testing.T) {
+	thinking := anthropic.BetaContextManagementConfigEditUnionParam{OfClearThinking20251015: &anthropic.BetaClearThinking20251015EditParam{}}
+	clearing := anthropic.BetaContextManagementConfigEditUnionParam{OfClearToolUses20250919: &anthropic.BetaClearToolUses20250919EditParam{}}
+	compaction := anthropic.BetaContextManagementConfigEditUnionParam{OfCompact20260112: &anthropic.BetaCompact20260112EditParam{}}
+	type edits = []anthropic.BetaContextManagementConfigEditUnionParam
+	for name, tt := range map[string]struct {
+		there    edits
+		strategy Strategy
+	}{
+		"clearing to compaction":       {edits{thinking, compaction}, ClearToolUses{ClearMemory: true}},
+		"compaction to clearing":       {edits{thinking, clearing}, Compact{}},
+		"clearing, the wrong order":    {edits{thinking, compaction, clearing}, ClearToolUses{ClearMemory: true}},
+		"compaction, the wrong order":  {edits{thinking, compaction, clearing}, Compact{}},
+		"clearing, the right order":    {edits{thinking, clearing, compaction}, ClearToolUses{ClearMemory: true}},
+		"compaction, the right order":  {edits{thinking, clearing, compaction}, Compact{}},
+		"on demand, nothing to change": {edits{thinking, clearing}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			params := ask("Hello?")
+			params.ContextManagement.Edits = slices.Clone(tt.there)
+			strategies := []Strategy{tt.strategy}
+			want := `{"edits":[{"type":"clear_thinking_20251015"},{"type":"clear_tool_uses_20250919"},{"type":"compact_20260112"}]}`
+			if tt.strategy == nil {
+				strategies = []Strategy{CompactOnDemand{}}
+				want = `{"edits":[{"type":"clear_thinking_20251015"},{"type":"clear_tool_uses_20250919"}]}`
+			}
+			managed, err := ManageContext(params, strategies...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			checkJSON(t, managed.ContextManagement, want)
+			if !reflect.DeepEqual(params.ContextManagement.Edits, tt.there) {
+				t.Error("the edits of the caller have changed")
+			}
+		})
 	}
 }
 

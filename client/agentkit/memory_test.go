@@ -86,7 +86,11 @@ func (m memory) files(t *testing.T) []string {
 // open returns the names of the sessions that are on record.
 func (m memory) open(t *testing.T) []string {
 	t.Helper()
-	records, err := m.project().records(t.Context())
+	entries, err := m.project().list(t.Context(), RecordsDir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	records, err := m.project().records(t.Context(), entries)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,7 @@
 package agentkit
 
 import (
+	"path"
 	"text/template"
 	"time"
 
@@ -16,7 +17,8 @@ const (
 	FeaturesPath = "/memories/features.md"
 	// StartupPath says how the work is started: a reference to the start-up script.
 	StartupPath = "/memories/startup.md"
-	// RecordsDir is where the package keeps what it needs to know. Listings do not show it.
+	// RecordsDir is where the package keeps what it needs to know. Listings do not show it. A file in its place is moved
+	// aside.
 	RecordsDir = "/memories/.agentkit"
 )
 
@@ -45,21 +47,24 @@ type Project struct {
 type Option func(*Project)
 
 // WithTemplate lays down a file with another text: that of ProgressPath, FeaturesPath or StartupPath in place of the
-// package's own, or one more file. The template is executed with the Plan.
-func WithTemplate(path string, t *template.Template) Option {
+// package's own, or one more file. Its path is /memories/... and not RecordsDir or below it, or else Initialize fails;
+// of several templates for one path the last is used. The template is executed with the Plan.
+func WithTemplate(filePath string, t *template.Template) Option {
+	filePath = path.Clean(filePath)
 	return func(p *Project) {
 		for i := range p.files {
-			if p.files[i].path == path {
+			if p.files[i].path == filePath {
 				p.files[i].template = t
 				return
 			}
 		}
-		p.files = append(p.files, file{path, t})
+		p.files = append(p.files, file{filePath, t})
 	}
 }
 
 // WithPinned sets the files whose contents are in Session.Context, in this order, which otherwise are ProgressPath,
-// FeaturesPath and StartupPath. Of a directory it is the listing.
+// FeaturesPath and StartupPath. Of a directory it is the listing. /memories itself is always listed, and the records
+// are never shown.
 func WithPinned(paths ...string) Option {
 	return func(p *Project) { p.pinned = paths }
 }
@@ -71,7 +76,8 @@ func WithBudget(tokens int) Option {
 }
 
 // WithTokenCounter counts tokens with another function than EstimateTokens. It is called some dozens of times by a
-// Resume, possibly by several goroutines at once.
+// Resume, some hundreds where it finds more tokens in the whole than in its parts, and possibly by several goroutines
+// at once. The same text must always have the same number of tokens.
 func WithTokenCounter(count func(text string) int) Option {
 	return func(p *Project) { p.countTokens = count }
 }

@@ -33,18 +33,18 @@ type Session struct {
 	// same bytes.
 	Context string
 	// Restarted tells that the session had begun before, in another process or this one. Context is the one that it
-	// began with.
+	// began with, under the same options.
 	Restarted bool
 	// Changed are the files that have changed since a session began that was restarted, in byte order: what Context does
-	// not know yet, and the conversation may know.
+	// not know yet, and the conversation may know. The model has chosen their names, so they are data too.
 	Changed []string
 
 	project *Project
-	name    string
-	began   int64 // revision
+	record  record
 
-	mu     sync.Mutex
-	closed bool
+	mu      sync.Mutex
+	closed  bool
+	inDoubt string // the request id of a Close that may have been made; empty if there is none
 }
 
 // Resume begins a session, or carries on with one that was begun under the same name, if it was not closed and no other
@@ -70,24 +70,33 @@ func (p *Project) resume(ctx context.Context, name string) (*Session, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Session{project: p, name: name, began: r.Began}
-	if r.Context != "" {
-		s.Context, s.Restarted = r.Context, true
+	s := &Session{project: p, record: r, Restarted: r.Shown != nil}
+	if s.Restarted {
 		s.Changed, err = p.changedSince(ctx, r.Began)
-		return s, err
+	} else {
+		r.Shown, err = p.show(ctx, r)
 	}
+	if err != nil {
+		return nil, err
+	}
+	s.Context, _, err = p.render(r.Shown)
+	return s, err
+}
+
+// show reads what a session is shown, and puts it on the record.
+func (p *Project) show(ctx context.Context, r record) ([]block, error) {
 	blocks, err := p.read(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("read memory: %w", err)
 	}
-	text, err := p.render(blocks)
-	if err != nil {
+	if _, r.Shown, err = p.render(blocks); err != nil {
 		return nil, err
 	}
-	if s.Context, err = p.keep(ctx, r, text); err != nil {
+	shown, err := p.keep(ctx, r)
+	if err != nil {
 		return nil, fmt.Errorf("keep the context of the session: %w", err)
 	}
-	return s, nil
+	return shown, nil
 }
 
 // checkName checks the name of a session.
@@ -110,19 +119,31 @@ func checkName(name string) error {
 // that are open off the records and notes them in the progress log.
 func (p *Project) begin(ctx context.Context, name string) (record, error) {
 	var r record
-	resp, err := p.commit(ctx, name, "", func(log *progressLog) ([]*memoryv1.ApplyCommand, error) {
-		open, err := p.records(ctx)
+	log := &progressLog{project: p, sessions: maxOpen}
+	resp, err := p.commit(ctx, name, "", log, func() ([]*memoryv1.ApplyCommand, error) {
+		entries, err := p.list(ctx, RecordsDir)
 		if err != nil {
 			return nil, err
 		}
-		r = record{Session: name, path: recordPath(name)}
-		if i := slices.IndexFunc(open, func(o record) bool { return o.path == r.path }); i >= 0 {
+		open, err := p.records(ctx, entries)
+		if err != nil {
+			return nil, err
+		}
+		if i := slices.IndexFunc(open, func(o record) bool { return o.isOf(name) }); i >= 0 {
 			r = open[i]
+			r.Session = name // the model may have made it unreadable
 			return nil, nil
 		}
-		commands, err := p.noteOpen(ctx, log, open[:min(len(open), maxOpen)], name)
+		if r, err = p.newRecord(ctx, name, entries); err != nil {
+			return nil, err
+		}
+		commands, err := p.makeRoom(ctx, entries)
+		if err != nil {
+			return nil, err
+		}
+		noted, err := p.noteOpen(ctx, log, open[:min(len(open), log.sessions)], name)
 		// The record comes last, so that the session begins after all that is written here.
-		return append(commands, create(r.path, string(r.encode()))), err
+		return append(append(commands, noted...), create(r.path, string(r.encode()))), err
 	})
 	if err != nil || resp == nil {
 		return r, err
@@ -142,12 +163,12 @@ func (p *Project) noteOpen(
 	var commands []*memoryv1.ApplyCommand
 	var entries []string
 	for _, o := range open {
-		changed, err := p.changedSince(ctx, o.Began)
+		changes, err := log.changes(ctx, o.Began)
 		if err != nil {
 			return nil, err
 		}
 		commands = append(commands, remove(o.path, o.revision))
-		entries = append(entries, openEntry(o.Session, next, changed))
+		entries = append(entries, openEntry(o.Session, next, changes))
 	}
 	added, err := log.add(ctx, strings.Join(entries, "\n"))
 	return append(commands, added...), err
@@ -167,7 +188,8 @@ type Outcome struct {
 // Close records what came of the session, at the top of the progress log, and that it is closed. It does so even if ctx
 // has ended, so that it can be deferred: within the time of WithCloseTimeout. Closing again does nothing, and so it is
 // safe to repeat a Close that failed. That holds for a Close whose answer was lost too, for as long as the service
-// remembers requests, which is 24 hours unless it is set up otherwise.
+// remembers requests, which is 24 hours unless it is set up otherwise. Where several processes have resumed the
+// session, the outcome of each is recorded, the same outcome once.
 func (s *Session) Close(ctx context.Context, o Outcome) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -177,37 +199,45 @@ func (s *Session) Close(ctx context.Context, o Outcome) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.project.closeTimeout)
 	defer cancel()
 	if err := s.close(ctx, o); err != nil {
-		return fmt.Errorf("close session %q: %w", s.name, err)
+		return fmt.Errorf("close session %q: %w", s.record.Session, err)
 	}
 	s.closed = true
 	return nil
 }
 
 func (s *Session) close(ctx context.Context, o Outcome) error {
-	p := s.project
-	// The id stands for this session, so that the entry is written once even where there is no record any more.
-	id := fmt.Sprintf("agentkit/%x/%d", sha256.Sum256([]byte(s.name)), s.began)
-	_, err := p.commit(ctx, s.name, id, func(log *progressLog) ([]*memoryv1.ApplyCommand, error) {
+	p, name := s.project, s.record.Session
+	// The id stands for this session and outcome, so that the entry is written once even where there is no record any
+	// more; and after a Close that may have been made, for its outcome.
+	id := s.inDoubt
+	if id == "" {
+		id = fmt.Sprintf("agentkit/%x", sha256.Sum256(fmt.Appendf(nil, "%d %s", s.record.Began, closedEntry(name, o, ""))))
+	}
+	log := &progressLog{project: p}
+	_, err := p.commit(ctx, name, id, log, func() ([]*memoryv1.ApplyCommand, error) {
 		var commands []*memoryv1.ApplyCommand
-		r, ok, err := p.record(ctx, recordPath(s.name))
+		r, ok, err := p.record(ctx, s.record.path)
 		if err != nil {
 			return nil, err
 		}
 		// It may be that of a later session with the same name.
-		if ok && r.Began == s.began {
+		if ok && r.Began == s.record.Began {
 			commands = append(commands, remove(r.path, r.revision))
 		}
-		var changed []string
+		changes := ""
 		if strings.TrimSpace(o.Done) == "" {
-			if changed, err = p.changedSince(ctx, s.began); err != nil {
+			if changes, err = log.changes(ctx, s.record.Began); err != nil {
 				return nil, err
 			}
 		}
-		added, err := log.add(ctx, closedEntry(s.name, o, changed))
+		added, err := log.add(ctx, closedEntry(name, o, changes))
 		return append(commands, added...), err
 	})
-	if client.Reason(err) == reasonRequestIDReused {
-		return nil // by a Close before this one, whose answer was lost
+	switch {
+	case client.Reason(err) == reasonRequestIDReused:
+		return nil // by a Close with this outcome, or by the one whose answer was lost
+	case client.MayHaveBeenMade(err):
+		s.inDoubt = id
 	}
 	return err
 }
