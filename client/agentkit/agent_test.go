@@ -9,7 +9,6 @@ import (
 
 	"github.com/anthropics/anthropic-sdk-go/v2"
 
-	"github.com/seed-7f2870e1/memoryd/client"
 	"github.com/seed-7f2870e1/memoryd/client/anthropictool"
 	"github.com/seed-7f2870e1/memoryd/client/claudetest"
 )
@@ -83,7 +82,7 @@ func session(
 		t.Fatal(err)
 	}
 	claude := api.Client()
-	runner := anthropictool.NewToolRunner(&claude.Beta.Messages, m.Client.Handler(namespace, client.WithSession(name)),
+	runner := anthropictool.NewToolRunner(&claude.Beta.Messages, s.Handler(),
 		[]anthropic.BetaTool{searchTool{}},
 		anthropic.BetaToolRunnerParams{BetaMessageNewParams: params, DisableThread: disableThread})
 	var onDemand CompactOnDemand
@@ -96,11 +95,11 @@ func session(
 		if err != nil {
 			t.Fatal(err)
 		}
-		if onDemand.Due(message.Usage) {
+		if message.StopReason == anthropic.BetaStopReasonToolUse && onDemand.Due(message.Usage) {
 			runner.CompactBeforeNextTurn(onDemand.Config())
 		}
 	}
-	m.close(t, s, Outcome{Done: "The facts are found."})
+	m.close(t, s, OutcomeOf(runner.LastMessage(), nil))
 	return api
 }
 
@@ -127,7 +126,7 @@ func TestAgent_ClearToolUses(t *testing.T) {
 					cleared, most, model.warnings, model.memoryCleared)
 			}
 			second := m.resume(t, "two").Context
-			if !strings.Contains(second, "/memories/facts-01.md") || !strings.Contains(second, "The facts are found.") {
+			if !strings.Contains(second, "/memories/facts-01.md") || !strings.Contains(second, "Done: That is all.\n") {
 				t.Errorf("got context\n%s\nwant what the first session has saved", second)
 			}
 		})

@@ -11,8 +11,10 @@
 //	project := agentkit.New(c, "acme/shop")
 //	created, err := project.Initialize(ctx, plan) // does nothing from the second time on
 //	session, err := project.Resume(ctx, "run-7")
-//	defer session.Close(ctx, agentkit.Outcome{Done: "...", Next: "..."})
-//	// session.Context goes into the system prompt, PromptSessions before it.
+//	// session.Context goes into the system prompt, PromptSessions before it;
+//	// session.Handler() executes the calls of the memory tool.
+//	last, err := runner.RunToCompletion(ctx)
+//	err = session.Close(ctx, agentkit.OutcomeOf(last, err))
 //
 // A session is one conversation, and its name stands for that. A process that carries on with a conversation resumes it
 // under its name and gets the same Context, byte for byte, which is what prompt caching needs; where the conversation

@@ -11,7 +11,8 @@ import (
 	"github.com/seed-7f2870e1/memoryd/client/anthropictool"
 )
 
-// task is what the agent is asked, with the memory of the project before it.
+// task is what the agent is asked, with the memory of the project before it. There are two cache breakpoints: after
+// what is the same in every request of the session, and at the end of the conversation.
 func task(memory string) anthropic.BetaMessageNewParams {
 	return anthropic.BetaMessageNewParams{
 		Model:     anthropic.ModelClaudeSonnet5_5,
@@ -20,7 +21,8 @@ func task(memory string) anthropic.BetaMessageNewParams {
 			{Text: agentkit.PromptSessions},
 			{Text: memory, CacheControl: anthropic.NewBetaCacheControlEphemeralParam()},
 		},
-		Messages: []anthropic.BetaMessageParam{anthropic.NewBetaUserMessage(anthropic.NewBetaTextBlock("Carry on."))},
+		Messages:     []anthropic.BetaMessageParam{anthropic.NewBetaUserMessage(anthropic.NewBetaTextBlock("Carry on."))},
+		CacheControl: anthropic.NewBetaCacheControlEphemeralParam(), // moves to the last block of every request
 	}
 }
 
@@ -46,15 +48,13 @@ func Example() {
 		log.Fatal(err)
 	}
 	claude := anthropic.NewClient()
-	memory := c.Handler("acme/shop", client.WithSession("run-7"))
-	runner := anthropictool.NewToolRunner(&claude.Beta.Messages, memory, nil,
+	runner := anthropictool.NewToolRunner(&claude.Beta.Messages, session.Handler(), nil,
 		anthropic.BetaToolRunnerParams{BetaMessageNewParams: params})
-	last, err := runner.RunToCompletion(ctx)
-	outcome := agentkit.Outcome{Err: err}
-	if err == nil {
-		outcome.Done = last.Content[len(last.Content)-1].Text
-	}
-	if err := session.Close(ctx, outcome); err != nil {
+	outcome := agentkit.OutcomeOf(runner.RunToCompletion(ctx))
+	if err := session.Close(ctx, outcome); err != nil { // however the session has ended
 		log.Fatal(err)
+	}
+	if outcome.Err != nil {
+		log.Fatal(outcome.Err)
 	}
 }

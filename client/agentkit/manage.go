@@ -149,11 +149,12 @@ func (c Compact) addTo(config *anthropic.BetaContextManagementConfigParam) error
 //
 //	for message, err := range runner.All(ctx) {
 //		...
-//		if compact.Due(message.Usage) {
+//		if message.StopReason == anthropic.BetaStopReasonToolUse && compact.Due(message.Usage) {
 //			runner.CompactBeforeNextTurn(compact.Config())
 //		}
 //	}
 //
+// After the last turn the runner would compact too, and end with the summary in the place of the model's answer.
 // It cannot be used together with Compact. See
 // https://platform.claude.com/docs/en/build-with-claude/compaction-on-demand.
 type CompactOnDemand struct {

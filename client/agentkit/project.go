@@ -83,7 +83,8 @@ func WithTokenCounter(count func(text string) int) Option {
 }
 
 // WithCloseTimeout sets how long Session.Close may take, DefaultCloseTimeout otherwise, since it does not end with its
-// context.
+// context. While the service cannot be reached it takes as long; leave it less than whoever stops the process waits
+// before a kill.
 func WithCloseTimeout(d time.Duration) Option {
 	return func(p *Project) { p.closeTimeout = d }
 }

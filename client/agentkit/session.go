@@ -2,7 +2,6 @@ package agentkit
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"slices"
@@ -20,9 +19,6 @@ const maxNameBytes = 128
 
 // maxOpen is the most open sessions that are taken off the records at once, so that the commands fit into one Apply.
 const maxOpen = 50
-
-// reasonRequestIDReused is the reason of the service for a request id that stands for another request.
-const reasonRequestIDReused = "REQUEST_ID_REUSED"
 
 // Session is a session of a project: one conversation with the model. It is made by Project.Resume and is safe for
 // concurrent use.
@@ -48,9 +44,9 @@ type Session struct {
 }
 
 // Resume begins a session, or carries on with one that was begun under the same name, if it was not closed and no other
-// has begun since. The name has at most 128 bytes and no control characters; use it with client.WithSession too. A
-// session that begins while another is open records in the progress log that the other was not closed; see the package
-// comment. When Resume fails it can be called again.
+// has begun since. The name has at most 128 bytes and no control characters. A session that begins while another is
+// open records in the progress log that the other was not closed; see the package comment. When Resume fails it can be
+// called again.
 func (p *Project) Resume(ctx context.Context, session string) (*Session, error) {
 	s, err := p.resume(ctx, session)
 	if err != nil {
@@ -97,6 +93,13 @@ func (p *Project) show(ctx context.Context, r record) ([]block, error) {
 		return nil, fmt.Errorf("keep the context of the session: %w", err)
 	}
 	return shown, nil
+}
+
+// Handler returns a new handler of the memory tool for the session: in the namespace of the project, with the name of
+// the session, which no client.WithSession among the options changes.
+func (s *Session) Handler(opts ...client.HandlerOption) *client.Handler {
+	opts = append(slices.Clone(opts), client.WithSession(s.record.Session))
+	return s.project.client.Handler(s.project.namespace, opts...)
 }
 
 // checkName checks the name of a session.
@@ -172,72 +175,4 @@ func (p *Project) noteOpen(
 	}
 	added, err := log.add(ctx, strings.Join(entries, "\n"))
 	return append(commands, added...), err
-}
-
-// Outcome is what comes of a session. The zero Outcome is recorded with the files that changed in the session.
-type Outcome struct {
-	// Done is what the session did.
-	Done string
-	// Next is what comes next.
-	Next string
-	// Err is why the session ended before its time; nil where it did not. Its text goes into memory, on one line and up
-	// to 500 bytes.
-	Err error
-}
-
-// Close records what came of the session, at the top of the progress log, and that it is closed. It does so even if ctx
-// has ended, so that it can be deferred: within the time of WithCloseTimeout. Closing again does nothing, and so it is
-// safe to repeat a Close that failed. That holds for a Close whose answer was lost too, for as long as the service
-// remembers requests, which is 24 hours unless it is set up otherwise. Where several processes have resumed the
-// session, the outcome of each is recorded, the same outcome once.
-func (s *Session) Close(ctx context.Context, o Outcome) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.project.closeTimeout)
-	defer cancel()
-	if err := s.close(ctx, o); err != nil {
-		return fmt.Errorf("close session %q: %w", s.record.Session, err)
-	}
-	s.closed = true
-	return nil
-}
-
-func (s *Session) close(ctx context.Context, o Outcome) error {
-	p, name := s.project, s.record.Session
-	// The id stands for this session and outcome, so that the entry is written once even where there is no record any
-	// more; and after a Close that may have been made, for its outcome.
-	id := s.inDoubt
-	if id == "" {
-		id = fmt.Sprintf("agentkit/%x", sha256.Sum256(fmt.Appendf(nil, "%d %s", s.record.Began, closedEntry(name, o, ""))))
-	}
-	log := &progressLog{project: p}
-	_, err := p.commit(ctx, name, id, log, func() ([]*memoryv1.ApplyCommand, error) {
-		var commands []*memoryv1.ApplyCommand
-		r, ok, err := p.record(ctx, s.record.path)
-		if err != nil {
-			return nil, err
-		}
-		// It may be that of a later session with the same name.
-		if ok && r.Began == s.record.Began {
-			commands = append(commands, remove(r.path, r.revision))
-		}
-		changes := ""
-		if strings.TrimSpace(o.Done) == "" {
-			if changes, err = log.changes(ctx, s.record.Began); err != nil {
-				return nil, err
-			}
-		}
-		added, err := log.add(ctx, closedEntry(name, o, changes))
-		return append(commands, added...), err
-	})
-	switch {
-	case client.Reason(err) == reasonRequestIDReused:
-		return nil // by a Close with this outcome, or by the one whose answer was lost
-	case client.MayHaveBeenMade(err):
-		s.inDoubt = id
-	}
-	return err
 }

@@ -2,6 +2,7 @@ package agentkit
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"path"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/seed-7f2870e1/memoryd/client"
 	memoryv1 "github.com/seed-7f2870e1/memoryd/gen/memoryd/v1"
 	memoryserver "github.com/seed-7f2870e1/memoryd/server/memory"
 	"github.com/seed-7f2870e1/memoryd/server/servertest"
@@ -623,5 +625,29 @@ func TestSessions_OtherNamespaces(t *testing.T) {
 	}
 	if m.namespaceRevision(t) != 0 {
 		t.Error("something was written to the other namespace")
+	}
+}
+
+// The handler of a session is that of its project, and its calls are made in its name.
+func TestSession_Handler(t *testing.T) {
+	m := newMemory(t)
+	s := m.resume(t, "one")
+	var failed []error
+	opts := []client.HandlerOption{
+		client.WithSession("other"), client.WithErrorFunc(func(err error) { failed = append(failed, err) }),
+	}
+	input := json.RawMessage(`{"command":"create","path":"/memories/a.md","file_text":"a"}`)
+	if result := s.Handler(opts...).HandleCall(t.Context(), "call", input); result.IsError {
+		t.Fatalf("got %s", result.Text())
+	}
+	m.checkFile(t, "/memories/a.md", "a")
+	// An id of a tool call stands for a command, in the session.
+	input = json.RawMessage(`{"command":"delete","path":"/memories/a.md"}`)
+	result := m.Client.Handler(namespace, client.WithSession("one")).HandleCall(t.Context(), "call", input)
+	if result.Reason != memoryv1.Reason_REASON_REQUEST_ID_REUSED {
+		t.Errorf("got %s, want that the session has made a call with this id", result.Text())
+	}
+	if s.Handler(opts...).HandleCall(t.Context(), "call", input); len(failed) != 1 {
+		t.Errorf("got errors %v, want that of the call", failed)
 	}
 }

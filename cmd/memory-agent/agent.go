@@ -84,7 +84,7 @@ func (a *agent) run(ctx context.Context) (err error) {
 
 	var outcome agentkit.Outcome
 	defer func() {
-		outcome.Err = err
+		outcome.Err = err // with what can be done about it
 		interrupted := err != nil && ctx.Err() != nil
 		if interrupted {
 			outcome.Err = errors.New("interrupted")
@@ -100,11 +100,11 @@ func (a *agent) run(ctx context.Context) (err error) {
 		}
 	}()
 	last, err := a.converse(ctx, session)
-	if err != nil {
-		return err
+	outcome = agentkit.OutcomeOf(last, err)
+	if errors.Is(outcome.Err, agentkit.ErrStopped) {
+		return stopError(last.StopReason, outcome.Err)
 	}
-	outcome.Done = firstParagraph(last)
-	return checkStop(last)
+	return outcome.Err
 }
 
 // converse lets the model work until it stops, and returns its last message.
@@ -115,7 +115,7 @@ func (a *agent) converse(ctx context.Context, session *agentkit.Session) (*anthr
 	if err != nil {
 		return nil, err
 	}
-	tool := anthropictool.New(a.memory.Handler(a.namespace, client.WithSession(a.session)))
+	tool := anthropictool.New(session.Handler())
 	runner := a.api.Beta.Messages.NewToolRunner(a.watch(append(documentTools(a.documents), tool)),
 		anthropic.BetaToolRunnerParams{BetaMessageNewParams: params, MaxIterations: a.maxTurns})
 	tool.Bind(runner)
@@ -176,32 +176,17 @@ func (a *agent) params(session *agentkit.Session) (anthropic.BetaMessageNewParam
 	return agentkit.ManageContext(params, edit)
 }
 
-// checkStop returns an error where the model did not come to the end of its work.
-func checkStop(last *anthropic.BetaMessage) error {
-	switch last.StopReason {
-	case anthropic.BetaStopReasonEndTurn, anthropic.BetaStopReasonStopSequence:
-		return nil
-	case anthropic.BetaStopReasonRefusal:
-		return fmt.Errorf("%w: it refused to go on", errStopped)
+// stopError adds to the error of a model that stopped before its time what the flags have to do with it.
+func stopError(reason anthropic.BetaStopReason, err error) error {
+	switch reason {
 	case anthropic.BetaStopReasonMaxTokens:
 		return fmt.Errorf("%w: its answer was cut off at %d tokens, and the tool calls in it were not made",
-			errStopped, maxTokens)
+			agentkit.ErrStopped, maxTokens)
 	case anthropic.BetaStopReasonModelContextWindowExceeded:
-		return fmt.Errorf("%w: the conversation is too long for it; a lower --trigger keeps it shorter", errStopped)
+		return fmt.Errorf("%w; a lower --trigger keeps it shorter", err)
 	case anthropic.BetaStopReasonToolUse, anthropic.BetaStopReasonPauseTurn:
-		return fmt.Errorf("%w: it has had all its turns; --max-turns sets how many", errStopped)
+		return fmt.Errorf("%w; --max-turns sets how many", err)
+	default:
+		return err
 	}
-	return fmt.Errorf("%w: the reason is %q", errStopped, last.StopReason)
-}
-
-// firstParagraph returns how the last text of a message begins.
-func firstParagraph(m *anthropic.BetaMessage) string {
-	text := ""
-	for _, block := range m.Content {
-		if block.Type == blockText && strings.TrimSpace(block.Text) != "" {
-			text = strings.TrimSpace(block.Text)
-		}
-	}
-	text, _, _ = strings.Cut(text, "\n\n")
-	return text
 }

@@ -413,7 +413,7 @@ func TestAgent_Stops(t *testing.T) {
 			a, out := newAgent(t, s.Client, claudetest.New(t, claudetest.Script(test.turns...)), "stopped")
 			a.maxTurns = test.max
 			err := a.run(t.Context())
-			if err == nil || !errors.Is(err, errStopped) || err.Error() != test.want {
+			if err == nil || !errors.Is(err, agentkit.ErrStopped) || err.Error() != test.want {
 				t.Errorf("got %v, want %s\n%s", err, test.want, out)
 			}
 			files := memoryFiles(t, s.Client)
@@ -423,6 +423,8 @@ func TestAgent_Stops(t *testing.T) {
 			if log := files[agentkit.ProgressPath]; !strings.HasPrefix(log, "## Session stopped\n") ||
 				!strings.Contains(log, "\nEnded by an error: "+test.want+"\n") {
 				t.Errorf("the session was not closed:\n%s", log)
+			} else if strings.Contains(log, "Done: Hm.") {
+				t.Errorf("what is not done is recorded as done:\n%s", log)
 			}
 		})
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed-7f2870e1/memoryd/client"
+	"github.com/seed-7f2870e1/memoryd/client/agentkit"
 )
 
 // The exit status of the program. They are those of memoryctl where it has them.
@@ -33,9 +34,6 @@ const exitStatusText = `Exit status of memory-agent:
 func exitStatusTopic() *cobra.Command {
 	return &cobra.Command{Use: "exit-status", Short: "What the exit status means", Long: exitStatusText}
 }
-
-// errStopped ends a session in which the model stopped before it was done.
-var errStopped = errors.New("the model stopped")
 
 // errInterrupted ends a session that was interrupted and could be closed.
 var errInterrupted = errors.New("interrupted; the session was closed. Run the same command to carry on")
@@ -66,7 +64,7 @@ func (c *cli) exitStatus(ctx context.Context, cmd *cobra.Command, err error) int
 	case ctx.Err() != nil:
 		c.complain("interrupted")
 		return exitOther
-	case errors.Is(err, errStopped):
+	case errors.Is(err, agentkit.ErrStopped):
 		c.complain("%v", err)
 		return exitStopped
 	case client.IsUnreachable(err):
