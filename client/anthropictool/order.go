@@ -75,10 +75,19 @@ func (o *order) run(
 	return o.answer(ctx, calls, at, handle), true
 }
 
-// answer answers calls[at], unless that was done already, after those before it.
+// answer answers calls[at], unless that was done already, after those before it. One that is being answered is waited
+// for, and answered again only if that leaves no answer.
 func (o *order) answer(ctx context.Context, calls []*call, at int, handle handleFunc) client.Result {
 	c := calls[at]
-	answer, earlier := o.begin(ctx, calls, at)
+	answer, running, earlier := o.begin(ctx, calls, at)
+	for running != nil {
+		select {
+		case <-running.over:
+			answer, running, earlier = o.begin(ctx, calls, at)
+		case <-ctx.Done():
+			return handle(ctx, c.id, c.input) // only for its text; the attempt is not this one's to end
+		}
+	}
 	if answer != nil {
 		return *answer
 	}
@@ -114,16 +123,22 @@ func (o *order) visit(message *anthropic.BetaMessage, given []byte) (calls []*ca
 	return calls, at
 }
 
-// begin begins an attempt to answer calls[at] and returns those to wait for, or the answer if there is one to keep.
-func (o *order) begin(ctx context.Context, calls []*call, at int) (answer *client.Result, earlier []*attempt) {
+// begin begins an attempt to answer calls[at] and returns those of the calls before it, to wait for. It begins none if
+// there is an answer to keep, or an attempt that is running, and returns that.
+func (o *order) begin(
+	ctx context.Context, calls []*call, at int,
+) (answer *client.Result, running *attempt, earlier []*attempt) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	c := calls[at]
 	if c.answer != nil {
-		return c.answer, nil
+		return c.answer, nil, nil
 	}
 	if isClosed(c.attempt.over) { // without an answer to keep, or before the runner came
 		c.attempt = newAttempt()
+	}
+	if c.attempt.begun {
+		return nil, c.attempt, nil
 	}
 	c.attempt.begun, c.attempt.turn = true, ctx.Done()
 	for _, before := range calls[:at] {
@@ -133,7 +148,7 @@ func (o *order) begin(ctx context.Context, calls []*call, at int) (answer *clien
 		}
 		earlier = append(earlier, before.attempt)
 	}
-	return nil, earlier
+	return nil, nil, earlier
 }
 
 // wait returns when the attempts are over, or ctx is done.

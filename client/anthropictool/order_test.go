@@ -534,7 +534,7 @@ func TestOrder_EqualInputsAfterTrouble(t *testing.T) {
 	})
 }
 
-// A call that comes twice at once is the same request twice.
+// A call that comes again while it is executed is not executed a second time.
 func TestOrder_CallComesTwiceAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := order{arrivalTimeout: DefaultArrivalTimeout}
@@ -544,9 +544,72 @@ func TestOrder_CallComesTwiceAtOnce(t *testing.T) {
 		b := visit(t.Context(), &o, message, inputOf("b"), e)
 		second := visit(t.Context(), &o, message, inputOf("a"), e)
 		checkResult(t, "first", first, "done a 1")
-		checkResult(t, "second", second, "done a 2")
+		checkResult(t, "second", second, "done a 1")
 		checkResult(t, "b", b, "done b 1")
-		checkIDs(t, e, "a", "a", "b")
+		checkIDs(t, e, "a", "b")
+	})
+}
+
+// All answers are asked for while the runner is at the turn: every call is executed once, in order, and both read the
+// same.
+func TestOrder_AllAnswersBesideTheRunner(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := order{arrivalTimeout: DefaultArrivalTimeout}
+		failed := client.Result{IsError: true, Reason: memoryv1.Reason_REASON_CREATE_PATH_EXISTS}
+		e := &executions{answers: map[string]client.Result{"a": failed}}
+		message := turnOf(t, "a", "b", "c")
+		c := visit(t.Context(), &o, message, inputOf("c"), e)
+		b := visit(t.Context(), &o, message, inputOf("b"), e)
+		a := visit(t.Context(), &o, message, inputOf("a"), e)
+		calls := o.take(message)
+		for at, want := range []string{"", "done b 1", "done c 1"} {
+			if got := o.answer(t.Context(), calls, at, e.handle); got.Text() != want || got.IsError != (at == 0) {
+				t.Errorf("%s: got %v, want %q", calls[at].id, got, want)
+			}
+		}
+		checkResult(t, "a", a, failed.Reason.String())
+		checkResult(t, "b", b, "done b 1")
+		checkResult(t, "c", c, "done c 1")
+		checkIDs(t, e, "a", "b", "c")
+	})
+}
+
+// A call that comes again while it is executed is executed after that, once, if there is no answer to keep.
+func TestOrder_CallComesAgainAndHasTrouble(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := order{arrivalTimeout: DefaultArrivalTimeout}
+		e := &executions{}
+		message := turnOf(t, "a")
+		ctx, cancel := context.WithCancel(t.Context())
+		first := visit(ctx, &o, message, inputOf("a"), e)
+		second := visit(t.Context(), &o, message, inputOf("a"), e)
+		third := visit(t.Context(), &o, message, inputOf("a"), e)
+		cancel()
+		checkResult(t, "first", first, memoryv1.Reason_REASON_SERVICE_UNREACHABLE.String())
+		checkResult(t, "second", second, "done a 2")
+		checkResult(t, "third", third, "done a 2")
+		checkIDs(t, e, "a", "a")
+	})
+}
+
+// A call that waits for itself waits no longer than its context lasts, and the calls after it still wait for the other.
+func TestOrder_CancelledWhileItIsExecuted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := order{arrivalTimeout: DefaultArrivalTimeout}
+		e := &executions{}
+		message := turnOf(t, "a", "b")
+		first := visit(t.Context(), &o, message, inputOf("a"), e)
+		ctx, cancel := context.WithCancel(t.Context())
+		second := visit(ctx, &o, message, inputOf("a"), e)
+		start := time.Now()
+		cancel()
+		checkResult(t, "second", second, memoryv1.Reason_REASON_SERVICE_UNREACHABLE.String())
+		if got := time.Since(start); got != 0 {
+			t.Errorf("the second took %v, want no wait", got)
+		}
+		checkResult(t, "b", visit(t.Context(), &o, message, inputOf("b"), e), "done b 1")
+		checkResult(t, "first", first, "done a 1")
+		checkIDs(t, e, "a", "b")
 	})
 }
 

@@ -137,7 +137,7 @@ func (t *Tool) Execute(
 // order of their blocks, for the user message that a new runner begins with in the place of one that failed; the
 // package comment says how. The calls that were answered have the same answers again, those that failed too. The others
 // are executed, one after the other. The results read as those of a runner do. It is to be called when the runner has
-// returned.
+// returned; a call that is still being executed is waited for, and not executed a second time.
 //
 // What stands between the runner and the tool is passed by: a call that it refused or changed is executed as the model
 // sent it. Where ctx is done before the end, the last results are of no use; see HandleMessage. They are not kept, and

@@ -49,7 +49,7 @@ type API struct {
 	allowed  int // requests until the rate limit, if there is one
 	messages int // ids given
 	toolUses int // ids given
-	paused   map[string]bool
+	paused   map[saidBlock]bool
 	threads  map[string]*thread // by the id of the last response
 }
 
@@ -90,7 +90,7 @@ func start(model Model, report func(format string, args ...any), opts []Option) 
 		report:   report,
 		listener: listener,
 		client:   &http.Client{Transport: &http.Transport{}},
-		paused:   map[string]bool{},
+		paused:   map[saidBlock]bool{},
 		threads:  map[string]*thread{},
 	}
 	a.allowed = o.rateLimit

@@ -31,7 +31,7 @@ func visible(messages []Message) []Message {
 
 // checkCompaction complains of compaction blocks, and of a compaction parameter, that the API does not take. A block
 // with a signature is from a compaction request, one without from the edit compact_20260112.
-func (c *call) checkCompaction(r *reader, paused func(id string) bool) {
+func (c *call) checkCompaction(r *reader, paused func(Block) bool) {
 	summaries := 0
 	for i, m := range c.messages {
 		for j, b := range m.Content {
@@ -67,7 +67,7 @@ func (c *call) checkCompaction(r *reader, paused func(id string) bool) {
 		r.fail(at, "Cannot be combined with a `tool_choice` that forces tool use")
 	case c.shapesOutput:
 		r.fail(at, "Cannot be combined with `stop_sequences` or an output format")
-	case slices.ContainsFunc(last.Content, func(b Block) bool { return b.Type == typeToolUse && paused(b.ID) }):
+	case slices.ContainsFunc(last.Content, func(b Block) bool { return b.Type == typeToolUse && paused(b) }):
 		r.failCode("compaction_incomplete_turn", "messages", "the last turn is not finished")
 	}
 }

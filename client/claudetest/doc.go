@@ -79,6 +79,8 @@
 //     than that it was not changed; encrypted_content is null.
 //   - A thread is kept until API.ForgetThreads or Close. Which requests threads do not support is not documented in
 //     full, so all are taken, unless WithoutThreads or ThreadUnsupported says otherwise.
-//   - Which turns were paused is known by their tool calls: only those may go back without results.
+//   - Which turns were paused is known by their blocks: only their calls may go back without results, and only their
+//     texts may end in white space at the end of a last message.
+//   - The text of a tool result may be white space only, as a string and as a block.
 //   - Of the changes to tools in the middle of a conversation, additions by definition and removals by name are played.
 package claudetest

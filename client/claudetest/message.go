@@ -76,11 +76,16 @@ func (a *API) finish(p *prompt, t Turn) (*message, error) {
 	return m, nil
 }
 
+// notText says of JSON that isJSON refuses why the API would not take it back.
+const notText = "is not in UTF-8 or has half an escaped surrogate pair, which the API refuses when it is sent back"
+
 // checkSaid returns what is wrong with a block that the model said.
 func (p *prompt) checkSaid(b Block) error {
 	switch {
 	case b.Raw != nil && !json.Valid(b.Raw):
 		return fmt.Errorf("the model returned a block whose Raw is not valid JSON: %s", b.Raw)
+	case b.Raw != nil && !isJSON(b.Raw):
+		return fmt.Errorf("the model returned a block whose Raw %s: %q", notText, b.Raw)
 	case b.isSummary():
 		return errors.New("the model returned a summary, which the request does not ask for")
 	case b.Type != typeToolUse || b.Raw != nil:
@@ -93,6 +98,8 @@ func (p *prompt) checkSaid(b Block) error {
 	case !p.call.stream && !json.Valid(b.Input):
 		return fmt.Errorf("the model calls the tool %q with an input that is not valid JSON, which only a stream "+
 			"can carry", b.Name)
+	case json.Valid(b.Input) && !isJSON(b.Input):
+		return fmt.Errorf("the model calls the tool %q with an input that %s: %q", b.Name, notText, b.Input)
 	default:
 		return nil
 	}
@@ -125,21 +132,29 @@ func (a *API) giveIDs(blocks []Block) []Block {
 	return blocks
 }
 
-// pause remembers the tool calls of a turn that the model paused. They need no result: the turn is sent back as it is.
+// A saidBlock is what a block that the model said is known by when it is sent back: a call by its id, a text by itself.
+type saidBlock struct{ kind, id, text string }
+
+func (b Block) said() saidBlock { return saidBlock{b.Type, b.ID, b.Text} }
+
+// pause remembers the blocks of a turn that the model paused. The turn is sent back as it is: its calls need no result,
+// and its text may end in white space.
 func (a *API) pause(blocks []Block) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, b := range blocks {
-		if b.Type == typeToolUse {
-			a.paused[b.ID] = true
+		if b.Raw != nil {
+			b = (&reader{}).block("", b.Raw)
 		}
+		a.paused[b.said()] = true
 	}
 }
 
-func (a *API) isPaused(id string) bool {
+// isPaused tells whether a block is of a turn that the model paused.
+func (a *API) isPaused(b Block) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.paused[id]
+	return a.paused[b.said()]
 }
 
 // sentBack returns the message as a client sends it back.

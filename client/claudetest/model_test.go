@@ -31,6 +31,9 @@ func TestMistakesAreReported(t *testing.T) {
 		{"unknown tool", claudetest.Script(claudetest.Use(claudetest.Call("look", nil))), `calls the tool "look", which the request does not offer`},
 		{"known tool made up", claudetest.Script(claudetest.Use(claudetest.CallUnknown("known", nil))), `makes up the tool "known" with CallUnknown, but the request offers it`},
 		{"broken block", claudetest.Script(claudetest.Use(claudetest.Block{Type: "text", Raw: json.RawMessage("{")})), "a block whose Raw is not valid JSON: {"},
+		{"half a pair in an input", claudetest.Script(claudetest.Use(claudetest.Call("known", json.RawMessage(`{"a":"\ud800"}`)))), `the tool "known" with an input that is not in UTF-8 or has half an escaped surrogate pair`},
+		{"half a pair in a block", claudetest.Script(claudetest.Use(claudetest.Raw(`{"type":"text","text":"\ud800"}`))), "a block whose Raw is not in UTF-8 or has half an escaped surrogate pair"},
+		{"input not in UTF-8", claudetest.Script(claudetest.Use(claudetest.Call("known", json.RawMessage("{\"a\":\"\xff\"}")))), "with an input that is not in UTF-8"},
 		{"broken input", claudetest.Script(claudetest.Use(claudetest.Call("known", json.RawMessage(`{"a":`)))), "an input that is not valid JSON"},
 		{"summary", claudetest.Script(claudetest.Turn{Content: []claudetest.Block{claudetest.Summary("s")}}), "a summary, which the request does not ask for"},
 	} {
@@ -47,6 +50,24 @@ func TestMistakesAreReported(t *testing.T) {
 			}
 			errs := rec.end()
 			if len(errs) != 1 || !strings.HasPrefix(errs[0], "claudetest: req_1: ") || !strings.Contains(errs[0], tc.want) {
+				t.Errorf("reported %q", errs)
+			}
+		})
+	}
+}
+
+// What the API would not take back is reported of a stream too.
+func TestMistakesAreReported_Stream(t *testing.T) {
+	for name, input := range map[string]string{"half a pair": `{"a":"\ud800"}`, "not UTF-8": "{\"a\":\"\xff\"}"} {
+		t.Run(name, func(t *testing.T) {
+			rec := &recorder{}
+			api := claudetest.New(rec, claudetest.Script(claudetest.Use(claudetest.Call("known", json.RawMessage(input)))))
+			p := params(userText("Hello"))
+			p.Tools = []anthropic.BetaToolUnionParam{toolParam("known")}
+			if _, err := stream(t, api.Client(), p); err == nil {
+				t.Error("answered")
+			}
+			if errs := rec.end(); len(errs) != 1 || !strings.Contains(errs[0], "which the API refuses when it is sent back") {
 				t.Errorf("reported %q", errs)
 			}
 		})

@@ -89,7 +89,7 @@ func readCall(body []byte, betas []string, counting bool) (*call, *Failure) {
 
 // conversation reads what the model is to see.
 func (r *reader) conversation(c *call, o object) {
-	c.system = r.content("system", o.members["system"])
+	c.system = r.texts("system", o.members["system"])
 	for i, raw := range o.list("tools") {
 		c.tools = append(c.tools, r.tool(fmt.Sprintf("tools.%d", i), raw))
 	}
@@ -209,21 +209,27 @@ func (r *reader) message(place string, raw json.RawMessage) Message {
 		r.fail(o.at("role"), "Input should be 'user', 'assistant' or 'system'")
 	}
 	o.require("content")
-	m.Content = r.content(o.at("content"), o.members["content"])
-	for _, b := range m.Content { // of a list they are known to be all right
-		if b.Type == typeText {
-			r.notBlank(o.at("content"), b.Text)
-		}
-	}
+	m.Content = r.texts(o.at("content"), o.members["content"])
 	return m
 }
 
-// notBlank complains of a text that is white space only.
-func (r *reader) notBlank(place, text string) {
-	if strings.TrimSpace(text) == "" {
-		r.fail(place, "text content blocks must contain non-whitespace text")
+// texts reads content, and complains of texts that are white space only. Only results of tools may have those.
+func (r *reader) texts(place string, raw json.RawMessage) []Block {
+	blocks := r.content(place, raw)
+	for i, b := range blocks {
+		if b.Type != typeText || strings.TrimSpace(b.Text) != "" {
+			continue
+		}
+		if raw[0] == '[' {
+			place = fmt.Sprintf("%s.%d", place, i)
+		}
+		r.fail(place, blankText)
+		break
 	}
+	return blocks
 }
+
+const blankText = "text content blocks must contain non-whitespace text"
 
 // content reads a list of blocks, or a string that stands for a block of text. Missing and empty are nil.
 func (r *reader) content(place string, raw json.RawMessage) []Block {
@@ -260,7 +266,9 @@ func (r *reader) block(place string, raw json.RawMessage) Block {
 	case typeText:
 		o.require("text")
 		b.Text = o.text("text")
-		r.notBlank(place, b.Text)
+		if b.Text == "" {
+			r.fail(place, blankText)
+		}
 	case typeImage:
 		r.imageSource(o)
 	case typeThinking:

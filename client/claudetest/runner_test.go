@@ -183,6 +183,34 @@ func TestToolRunnerPause(t *testing.T) {
 	})
 }
 
+// The text of a paused turn may end in white space when it is sent back, any other may not.
+func TestToolRunnerPausedText(t *testing.T) {
+	for name, text := range map[string]claudetest.Block{
+		"text": claudetest.Text("Looking: \n"),
+		"raw":  claudetest.Raw(`{"type":"text","text":"Looking: \n","citations":null}`),
+	} {
+		t.Run(name, func(t *testing.T) {
+			forEachRunner(t, func(t *testing.T, w runWith) {
+				api := claudetest.New(t, claudetest.Script(
+					claudetest.Use(echo("not run"), text).Stop(claudetest.StopPauseTurn),
+					claudetest.Say("Done"),
+				))
+				last, err := w.run(t, api, nil, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if last.Content[0].Text != "Done" {
+					t.Errorf("the end is %s", last.RawJSON())
+				}
+				r := post(t, api, "/v1/messages", requestBody(join(uHello, `{"role":"assistant","content":"Looking:  "}`)))
+				if want := "messages: final assistant content cannot end with trailing whitespace"; r.errorMessage(t) != want {
+					t.Errorf("another text: %d %s", r.status, r.body)
+				}
+			})
+		})
+	}
+}
+
 func TestToolRunnerChangesTools(t *testing.T) {
 	forEachRunner(t, func(t *testing.T, w runWith) {
 		var offered [][]string

@@ -78,7 +78,7 @@ func Text(text string) Block { return Block{Type: typeText, Text: text} }
 
 // Call is a call of a client tool. Its id, "toolu_" and a number that the API counts, is given when it is sent, and
 // comes again in another API and in another process: see WithIDPrefix. The input is marshalled; a json.RawMessage goes
-// out byte for byte. Call panics if input cannot be marshalled.
+// out byte for byte, and has to be one that the API takes back. Call panics if input cannot be marshalled.
 func Call(name string, input any) Block { return CallWithID("", name, input) }
 
 // CallWithID is Call with an id, which no other call of the conversation may have.

@@ -8,15 +8,15 @@ import (
 )
 
 // validate complains of what is wrong with a conversation as a whole. Places are those in the whole conversation, also
-// where a thread holds most of it. paused tells whether a tool call is in a turn that the model paused.
-func (c *call) validate(paused func(id string) bool) *Failure {
+// where a thread holds most of it. paused tells whether a block is of a turn that the model paused.
+func (c *call) validate(paused func(Block) bool) *Failure {
 	r := &reader{}
 	for i, t := range c.tools {
 		if t.Name != "" && hasTool(c.tools[:i], t.Name) {
 			r.fail("tools", "Tool names must be unique.")
 		}
 	}
-	c.checkMessages(r)
+	c.checkMessages(r, paused)
 	c.checkBlocks(r)
 	checkResults(r, runs(c.messages), paused)
 	if len(c.messages) > 0 {
@@ -30,7 +30,7 @@ func (c *call) validate(paused func(id string) bool) *Failure {
 func messagePlace(i int) string  { return fmt.Sprintf("messages.%d", i) }
 func blockPlace(i, j int) string { return fmt.Sprintf("messages.%d.content.%d", i, j) }
 
-func (c *call) checkMessages(r *reader) {
+func (c *call) checkMessages(r *reader, paused func(Block) bool) {
 	if len(c.messages) == 0 {
 		r.fail("messages", "at least one message is required")
 		return
@@ -44,7 +44,8 @@ func (c *call) checkMessages(r *reader) {
 				"all messages must have non-empty content except for the optional final assistant message")
 		}
 	}
-	if last := c.messages[len(c.messages)-1]; c.answered() && last.Role == roleAssistant && last.endsBlank() {
+	last := c.messages[len(c.messages)-1]
+	if c.answered() && last.Role == roleAssistant && last.endsBlank() && !paused(last.Content[len(last.Content)-1]) {
 		r.fail("messages", "final assistant content cannot end with trailing whitespace")
 	}
 }
@@ -142,12 +143,12 @@ func runs(messages []Message) []run {
 
 // calls returns the ids of the tool calls of a run, and those among them that need a result: not the calls of a model
 // that then refused, which another took over from, nor those of a turn that was paused.
-func (run run) calls(paused func(id string) bool) (all, need []string) {
+func (run run) calls(paused func(Block) bool) (all, need []string) {
 	for _, b := range run.blocks {
 		switch b.Type {
 		case typeToolUse:
 			all = append(all, b.ID)
-			if !paused(b.ID) {
+			if !paused(b) {
 				need = append(need, b.ID)
 			}
 		case typeFallback:
@@ -159,7 +160,7 @@ func (run run) calls(paused func(id string) bool) (all, need []string) {
 
 // checkResults complains of tool calls without a result in the next run, and of results without a call in the run
 // before.
-func checkResults(r *reader, runs []run, paused func(id string) bool) {
+func checkResults(r *reader, runs []run, paused func(Block) bool) {
 	var before run
 	for _, now := range append(runs, run{}) {
 		all, need := before.calls(paused)

@@ -94,6 +94,9 @@ func TestInvalid(t *testing.T) {
 		{"block", requestBody(`{"role":"user","content":["x"]}`), "messages.0.content.0: Input should be an object"},
 
 		{"blank string", requestBody(`{"role":"user","content":" \n"}`), "messages.0.content: text content blocks must contain non-whitespace text"},
+		{"second text is blank", requestBody(`{"role":"user","content":[{"type":"text","text":"x"},{"type":"text","text":" "},{"type":"text","text":" "}]}`), "messages.0.content.1: text content blocks must contain non-whitespace text"},
+		{"blank system", requestBody(uHello, `"system":" "`), "system: text content blocks must contain non-whitespace text"},
+		{"blank system block", requestBody(uHello, `"system":[{"type":"text","text":" "}]`), "system.0: text content blocks must contain non-whitespace text"},
 		{"blank string of the model", requestBody(join(uHello, `{"role":"assistant","content":"\t"}`, uHello)), "messages.1.content: text content blocks must contain non-whitespace text"},
 		{"blank at the end", requestBody(join(uHello, `{"role":"assistant","content":"The answer is "}`)), "messages: final assistant content cannot end with trailing whitespace"},
 		{"newline at the end", requestBody(join(uHello, `{"role":"assistant","content":[{"type":"text","text":"The answer is\n"}]}`)), "messages: final assistant content cannot end with trailing whitespace"},
@@ -240,6 +243,7 @@ func TestValid(t *testing.T) {
 		"images":                 requestBody(`{"role":"user","content":[{"type":"image","source":{"type":"base64","media_type":"image/png","data":"aGk="}},{"type":"image","source":{"type":"url","url":"x"}},{"type":"image","source":{"type":"file","file_id":"x"}}]}`),
 		"image in a result":      requestBody(join(uHello, aCallA, `{"role":"user","content":[{"type":"tool_result","tool_use_id":"toolu_a","content":[{"type":"image","source":{"type":"url","url":"x"}},{"type":"search_result","source":"x","title":"x","content":[]}]}]}`)),
 		"blank result":           requestBody(join(uHello, aCallA, `{"role":"user","content":[{"type":"tool_result","tool_use_id":"toolu_a","content":" "}]}`)),
+		"blank text in a result": requestBody(join(uHello, aCallA, `{"role":"user","content":[{"type":"tool_result","tool_use_id":"toolu_a","content":[{"type":"text","text":" "},{"type":"text","text":"\n"}],"is_error":true}]}`)),
 		"blank before the end":   requestBody(join(uHello, `{"role":"assistant","content":"Hello \n"}`, uHello)),
 		"blank, to be summed up": requestBody(join(uHello, `{"role":"assistant","content":"Hello "}`), `"compaction":{"type":"summarize"}`),
 		"string content":         requestBody(uHello),
