@@ -62,8 +62,8 @@ func (s *Session) close(ctx context.Context, o Outcome) error {
 		if err != nil {
 			return nil, err
 		}
-		// It may be that of a later session with the same name.
-		if ok && r.Began == s.record.Began {
+		// It may be that of a later session with the same name. One that does not tell is taken for this one's.
+		if ok && (r.Began == s.record.Began || r.spoiled) {
 			commands = append(commands, remove(r.path, r.revision))
 		}
 		changes := ""

@@ -105,13 +105,14 @@ func (p *Project) checkBudget() error {
 
 func frame(tag string) string { return fmt.Sprintf(frameText, tag) }
 
-// render writes the context of a session, within the budget, and returns what is shown of the blocks.
-func (p *Project) render(blocks []block) (text string, shown []block, err error) {
+// render writes the context of a session, within the budget and with at most so many tokens of memory, and returns what
+// is shown of the blocks.
+func (p *Project) render(blocks []block, most int) (text string, shown []block, err error) {
 	if len(blocks) == 0 {
 		return emptyText, []block{}, nil
 	}
 	tag := freeTag(blocks)
-	limit := p.budget - p.countTokens(frame(tag))
+	limit := min(p.budget-p.countTokens(frame(tag)), most)
 	// A counter may find more in the whole than in its parts. The steps grow so that there are few.
 	for step := 1; limit >= 0; step *= 2 { // the last limit is 0
 		shown := p.cutAll(blocks, tag, limit)

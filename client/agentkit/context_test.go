@@ -408,7 +408,7 @@ func FuzzRender(f *testing.F) {
 			}
 			blocks = append(blocks, block{Text: text, Lines: int64(len(lines))})
 		}
-		got, shown, err := p.render(blocks)
+		got, shown, err := p.render(blocks, p.budget)
 		if err != nil {
 			if !strings.Contains(err.Error(), "is too small") {
 				t.Fatal(err)
@@ -418,7 +418,7 @@ func FuzzRender(f *testing.F) {
 		if n := EstimateTokens(got); n > p.budget {
 			t.Errorf("got %d tokens, want at most %d", n, p.budget)
 		}
-		again, _, err := p.render(shown)
+		again, _, err := p.render(shown, p.budget)
 		if err != nil {
 			t.Fatal(err)
 		}

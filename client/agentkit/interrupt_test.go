@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/grpc/test/bufconn"
+	"google.golang.org/protobuf/types/known/emptypb"
 
 	"github.com/seed-7f2870e1/memoryd/client"
 )
@@ -38,7 +39,12 @@ var errKilled = status.Error(codes.Aborted, "the process was killed")
 func listenUnanswered(t *testing.T) grpc.DialOption {
 	t.Helper()
 	listener := bufconn.Listen(1 << 20)
-	server := grpc.NewServer(grpc.UnknownServiceHandler(func(any, grpc.ServerStream) error { return errKilled }))
+	server := grpc.NewServer(grpc.UnknownServiceHandler(func(_ any, stream grpc.ServerStream) error {
+		if err := stream.RecvMsg(new(emptypb.Empty)); err != nil { // an answer before that could keep it from being sent
+			return err
+		}
+		return errKilled
+	}))
 	served := make(chan struct{})
 	go func() {
 		defer close(served)

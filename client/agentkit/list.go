@@ -3,6 +3,7 @@ package agentkit
 import (
 	"context"
 	"slices"
+	"time"
 
 	memoryv1 "github.com/seed-7f2870e1/memoryd/gen/memoryd/v1"
 )
@@ -70,4 +71,14 @@ func (p *Project) changedSince(ctx context.Context, revision int64) ([]string, e
 	}
 	slices.Sort(paths)
 	return paths, nil
+}
+
+// anyMadeBy tells whether there is a file of memory that was there at a time. That is the service's word, unlike a
+// record.
+func (p *Project) anyMadeBy(ctx context.Context, t time.Time) (bool, error) {
+	entries, err := p.list(ctx, root)
+	return slices.ContainsFunc(entries, func(e *memoryv1.Entry) bool {
+		return e.GetKind() == memoryv1.EntryKind_ENTRY_KIND_FILE && !isRecord(e.GetPath()) &&
+			!e.GetCreatedTime().AsTime().After(t)
+	}), err
 }

@@ -71,6 +71,12 @@ func WithPinned(paths ...string) Option {
 
 // WithBudget sets the most tokens that Session.Context has, DefaultBudget otherwise. The text around the memory takes
 // about 200 of them; Resume fails where the budget does not even have these.
+//
+// The record of a session is a file of the namespace with a copy of what Context shows: about as many bytes, and up to
+// six times as many where they are control characters. Where that is more than the max_file_bytes of the namespace,
+// half as many tokens of memory are shown, then half of that and so on, until it fits. Where not even a record of
+// nothing fits, Context shows as much as the budget has room for and is not on record: a Resume that carries on with
+// the session reads memory anew, and is not Restarted.
 func WithBudget(tokens int) Option {
 	return func(p *Project) { p.budget = tokens }
 }

@@ -8,10 +8,10 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"path"
 	"slices"
 	"strings"
+	"time"
 
 	memoryv1 "github.com/seed-7f2870e1/memoryd/gen/memoryd/v1"
 )
@@ -30,7 +30,9 @@ type record struct {
 	Shown []block `json:"shown,omitzero"`
 
 	path     string
-	revision int64 // of the file
+	revision int64     // of the file
+	made     time.Time // the file, which what is written into it later does not change
+	spoiled  bool      // nobody can tell which session of its name it is of
 }
 
 // recordPath returns the path of the record of a session, whose name can have any characters.
@@ -96,17 +98,26 @@ func (p *Project) record(ctx context.Context, recordPath string) (_ record, ok b
 	case err != nil:
 		return record{}, false, err
 	}
-	return decodeRecord(content.Bytes(), recordPath, header.GetEntry().GetRevision()), true, nil
+	r := decodeRecord(content.Bytes(), recordPath, header.GetEntry().GetRevision())
+	r.made = header.GetEntry().GetCreatedTime().AsTime()
+	return r, true, nil
 }
 
 // decodeRecord reads a record, of whatever the model has made of the file.
 func decodeRecord(content []byte, recordPath string, revision int64) record {
 	r := record{path: recordPath}
 	if json.Unmarshal(content, &r) != nil || checkName(r.Session) != nil || !r.isOf(r.Session) {
-		r = record{Session: path.Base(recordPath), path: recordPath}
+		r = record{Session: path.Base(recordPath), path: recordPath, spoiled: true}
+	}
+	for i, b := range r.Shown {
+		if b.Lines != 0 {
+			r.Shown[i].Lines = max(b.Lines, int64(len(b.lineTexts())-1))
+		}
 	}
 	r.revision = revision
 	if r.Began <= 0 || r.Began > revision {
+		// The first version of a file has none. It may be that of a session that begins right now.
+		r.spoiled = r.spoiled || !bytes.Equal(content, record{Session: r.Session}.encode())
 		r.Began = revision
 	}
 	return r
@@ -133,15 +144,14 @@ func (p *Project) records(ctx context.Context, entries []*memoryv1.Entry) ([]rec
 }
 
 // keep puts what a session is shown on its record, and returns what is there in the end: that of another process with
-// the same session may have come first.
+// the same session may have come first. Its error has REASON_FILE_TOO_LARGE where the namespace takes no such file.
 func (p *Project) keep(ctx context.Context, r record) ([]block, error) {
-	content := r.encode()
 	resp, err := p.client.Put(ctx, &memoryv1.PutHeader{
 		Namespace:  p.namespace,
 		Session:    r.Session,
 		Path:       r.path,
 		IfRevision: &r.revision,
-	}, bytes.NewReader(content))
+	}, bytes.NewReader(r.encode()))
 	if err != nil {
 		return nil, err
 	}
@@ -150,9 +160,6 @@ func (p *Project) keep(ctx context.Context, r record) ([]block, error) {
 	switch {
 	case err == nil:
 		return r.Shown, nil
-	case hasReason(err, memoryv1.Reason_REASON_FILE_TOO_LARGE):
-		return nil, fmt.Errorf("its %d bytes make a file that is too large for the namespace; set a smaller budget, or a "+
-			"larger max_file_bytes: %w", len(content), err)
 	case !errors.As(err, &refused) || !refused.overtaken():
 		return nil, err
 	}

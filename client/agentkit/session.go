@@ -66,6 +66,15 @@ func (p *Project) resume(ctx context.Context, name string) (*Session, error) {
 	if err != nil {
 		return nil, err
 	}
+	if r.Shown != nil && len(r.Shown) == 0 {
+		found, err := p.anyMadeBy(ctx, r.made)
+		if err != nil {
+			return nil, err
+		}
+		if found { // the model has written that there was no memory
+			r.Shown = nil
+		}
+	}
 	s := &Session{project: p, record: r, Restarted: r.Shown != nil}
 	if s.Restarted {
 		s.Changed, err = p.changedSince(ctx, r.Began)
@@ -75,24 +84,31 @@ func (p *Project) resume(ctx context.Context, name string) (*Session, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.Context, _, err = p.render(r.Shown)
+	s.Context, _, err = p.render(r.Shown, p.budget)
 	return s, err
 }
 
-// show reads what a session is shown, and puts it on the record.
+// show reads what a session is shown, and puts it on the record: less of it where that is too large for a file. Where
+// nothing fits all of it is shown, and is not on record.
 func (p *Project) show(ctx context.Context, r record) ([]block, error) {
 	blocks, err := p.read(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("read memory: %w", err)
 	}
-	if _, r.Shown, err = p.render(blocks); err != nil {
-		return nil, err
+	for most := p.budget; ; most /= 2 { // the last one is 0
+		if _, r.Shown, err = p.render(blocks, most); err != nil {
+			return nil, err
+		}
+		shown, err := p.keep(ctx, r)
+		switch {
+		case err == nil:
+			return shown, nil
+		case !hasReason(err, memoryv1.Reason_REASON_FILE_TOO_LARGE):
+			return nil, fmt.Errorf("keep the context of the session: %w", err)
+		case most == 0:
+			return blocks, nil
+		}
 	}
-	shown, err := p.keep(ctx, r)
-	if err != nil {
-		return nil, fmt.Errorf("keep the context of the session: %w", err)
-	}
-	return shown, nil
 }
 
 // Handler returns a new handler of the memory tool for the session: in the namespace of the project, with the name of

@@ -316,15 +316,138 @@ func TestResume_LongName(t *testing.T) {
 	}
 }
 
-// Where the namespace takes no file as large as the context, Resume says what to do.
+// Where the namespace takes no file as large as the record, less is shown, and it stays the same.
 func TestResume_ContextTooLargeForAFile(t *testing.T) {
-	m := newMemory(t, servertest.WithSettings(memoryserver.Settings{MaxFileBytes: new(int64(1000))}))
-	for i := range 3 {
-		m.create(t, fmt.Sprintf("/memories/%d.md", i), strings.Repeat("x", 900))
+	for name, tt := range map[string]struct {
+		limit int64
+		log   string
+		want  string // in the context
+	}{
+		"small files": {4096, strings.Repeat("a line of the log\n", 170), "     1\ta line of the log\n"},
+		"control characters": {
+			64 << 10, strings.Repeat(strings.Repeat("\x01", 100)+"\n", 600), "     1\t" + strings.Repeat("\x01", 100) + "\n",
+		},
+		"tiny files": {300, strings.Repeat("x\n", 140), frame(tagName)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := newMemory(t, servertest.WithSettings(memoryserver.Settings{MaxFileBytes: &tt.limit}))
+			m.put(t, ProgressPath, tt.log)
+			s := m.resume(t, "one")
+			if !strings.Contains(s.Context, tt.want) {
+				t.Errorf("got context\n%.3000s\nwant %q in it", s.Context, tt.want)
+			}
+			m.create(t, "/memories/later.md", "")
+			if again := m.resume(t, "one"); !again.Restarted || again.Context != s.Context {
+				t.Errorf("got restarted %t, context\n%.3000s\nwant the same", again.Restarted, again.Context)
+			}
+			m.close(t, s, Outcome{Done: "this"})
+			if open := m.open(t); open != nil {
+				t.Errorf("got open sessions %q, want none", open)
+			}
+		})
 	}
-	p := m.project(WithPinned("/memories/0.md", "/memories/1.md", "/memories/2.md"))
-	_, err := p.Resume(t.Context(), "one")
-	checkErrorHas(t, err, "set a smaller budget, or a larger max_file_bytes")
+}
+
+// Where not even a record of nothing fits, all is shown that the budget has room for, and is not on record.
+func TestResume_NoRecordFits(t *testing.T) {
+	m := newMemory(t, servertest.WithSettings(memoryserver.Settings{MaxFileBytes: new(int64(200))}))
+	pinned := []string{ProgressPath}
+	for i := range 20 {
+		pinned = append(pinned, fmt.Sprintf("/memories/%02d.md", i))
+	}
+	for _, p := range pinned {
+		m.create(t, p, "this is "+p)
+	}
+	s := m.resume(t, "one", WithPinned(pinned...))
+	for _, p := range pinned {
+		if want := "     1\tthis is " + p + "\n"; !strings.Contains(s.Context, want) {
+			t.Errorf("got context\n%s\nwant %q in it", s.Context, want)
+		}
+	}
+	m.create(t, ProgressPath+".txt", "new")
+	again := m.resume(t, "one", WithPinned(pinned...))
+	if again.Restarted || !strings.Contains(again.Context, "progress.md.txt\n") {
+		t.Errorf("got restarted %t, context\n%s\nwant the memory read anew", again.Restarted, again.Context)
+	}
+	m.close(t, s, Outcome{Done: "this"})
+	m.checkFile(t, ProgressPath, entryOne+"\nthis is "+ProgressPath)
+}
+
+// A session that began without memory stays one, whatever has been written since.
+func TestResume_AgainEmptyMemory(t *testing.T) {
+	m := newMemory(t)
+	m.resume(t, "one")
+	m.create(t, ProgressPath, "begun")
+	if s := m.resume(t, "one"); !s.Restarted || s.Context != emptyText {
+		t.Errorf("got restarted %t, context\n%s\nwant the one that it began with", s.Restarted, s.Context)
+	}
+}
+
+// Nothing in a record makes a memory empty that was there when it was made.
+func TestResume_RecordSaysEmpty(t *testing.T) {
+	for name, forge := range map[string]func(t *testing.T, m memory, content string){
+		"overwritten": func(t *testing.T, m memory, content string) { m.put(t, recordPath("one"), content) },
+		"made anew": func(t *testing.T, m memory, content string) {
+			m.delete(t, recordPath("one"))
+			m.create(t, recordPath("one"), content)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := newMemory(t)
+			initialize(t, m.project(), shop)
+			m.resume(t, "one")
+			m.put(t, ProgressPath, "changed since")
+			forge(t, m, `{"session":"one","began":1,"shown":[]}`)
+			s := m.resume(t, "one")
+			if !strings.HasPrefix(s.Context, frame(tagName)) || !strings.Contains(s.Context, "     1\tchanged since\n") {
+				t.Errorf("got context\n%s\nwant the memory", s.Context)
+			}
+			if again := m.resume(t, "one"); again.Context != s.Context {
+				t.Errorf("got context\n%s\nwant the same again", again.Context)
+			}
+		})
+	}
+}
+
+// Blocks have at least the lines that they show.
+func TestResume_RecordForgesLines(t *testing.T) {
+	for _, lines := range []int64{-9, 3} {
+		m := newMemory(t)
+		text := "header" + strings.Repeat("\nline", 20_000)
+		m.put(t, recordPath("one"), string(record{Session: "one", Shown: []block{{Text: text, Lines: lines}}}.encode()))
+		if s := m.resume(t, "one"); !strings.Contains(s.Context, " of 20000 are shown; ") {
+			t.Errorf("%d lines: got context that ends in %q", lines, s.Context[max(0, len(s.Context)-200):])
+		}
+	}
+}
+
+// A record that the model has spoiled goes with its session. One that a later session begins with does not.
+func TestClose_RecordIsSpoiled(t *testing.T) {
+	for name, tt := range map[string]struct {
+		content string
+		open    []string
+	}{
+		"a line more":  {`x` + "\n" + `{"session":"one","began":1}` + "\n", nil},
+		"not text":     {"\xff", nil},
+		"of another":   {`{"session":"two","began":1}` + "\n", nil},
+		"no beginning": {`{"session":"one","shown":[{"text":"x"}]}` + "\n", nil},
+		"future":       {`{"session":"one","began":99999}` + "\n", nil},
+		"later":        {string(record{Session: "one"}.encode()), []string{"one"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := newMemory(t)
+			s := m.resume(t, "one")
+			m.put(t, recordPath("one"), tt.content)
+			m.close(t, s, Outcome{Done: "this"})
+			if diff := cmp.Diff(tt.open, m.open(t)); diff != "" {
+				t.Errorf("open sessions (-want +got):\n%s", diff)
+			}
+			m.resume(t, "two")
+			if log := m.read(t, ProgressPath); tt.open == nil && log != entryOne {
+				t.Errorf("got log\n%s\nwant only the outcome", log)
+			}
+		})
+	}
 }
 
 // What the model does to the records only makes them less exact.
@@ -395,7 +518,7 @@ func TestResume_RecordIsForged(t *testing.T) {
 			frame(tagName) + enclose(tagName, evil+"\n"+fileLeft), true,
 		},
 		"many":    {forged(slices.Repeat([]block{{Text: evil}}, 5000)...), frame(tagName), true},
-		"nothing": {`{"session":"one","shown":[]}`, emptyText, true},
+		"nothing": {`{"session":"one","shown":[]}`, frame(tagName) + "<project_memory>\nHere're", false},
 		"context": {`{"session":"one","context":"` + evil + `"}`, frame(tagName) + "<project_memory>\nHere're", false},
 	} {
 		for _, planted := range []bool{true, false} {
