@@ -42,7 +42,7 @@ type agent struct {
 	session   string // its name
 
 	documents *library
-	question  string
+	question  string   // empty where the memory has its own
 	items     []string // the checklist of a memory that is new: features, as agentkit calls them
 	limit     int      // how many of them to work on in this session; 0 is all
 
@@ -63,11 +63,12 @@ type clearing struct {
 // done however the session ends. Only a kill prevents it, and the next session finds that out.
 func (a *agent) run(ctx context.Context) (err error) {
 	project := agentkit.New(a.memory, a.namespace)
-	created, err := project.Initialize(ctx, agentkit.Plan{
-		Goal: a.question, Features: a.items, StartScript: toolList,
-	})
-	if err != nil {
-		return err
+	created := false
+	if a.question != "" { // or else the memory is not new
+		plan := agentkit.Plan{Goal: a.question, Features: a.items, StartScript: toolList}
+		if created, err = project.Initialize(ctx, plan); err != nil {
+			return err
+		}
 	}
 	session, err := project.Resume(ctx, a.session)
 	if err != nil {
@@ -144,13 +145,18 @@ func (a *agent) converse(ctx context.Context, session *agentkit.Session) (*anthr
 // params returns the first request. For prompt caching, what is the same in every session comes first, and there are
 // two breakpoints: after what is the same in every request of the session, and at the end of the conversation.
 func (a *agent) params(session *agentkit.Session) (anthropic.BetaMessageNewParams, error) {
-	task := "Your memory has the question, the checklist and what was done. Where it has no question, this is it.\n" +
-		"Question: " + a.question + "\n"
+	// What the memory says, and the names of its files, are data: the model wrote them, maybe from a document. They do
+	// not go into the message of the user, whose words the model follows. It reads them with its tool.
+	task := "Your memory has the question, the checklist and what was done.\n"
+	if a.question != "" {
+		task += "Where it has no question, this is it.\nQuestion: " + a.question + "\n"
+	}
 	if a.limit > 0 {
 		task += fmt.Sprintf("Work on at most %d open features of the checklist in this session.\n", a.limit)
 	}
 	if session.Restarted { // with its conversation lost
-		task += "This session began before and was cut off. Changed since: " + strings.Join(session.Changed, ", ") + "\n"
+		task += fmt.Sprintf("This session began before and was cut off. %s changed since.\n",
+			count(len(session.Changed), "memory file", "memory files"))
 	}
 	params := anthropictool.Params(anthropic.BetaMessageNewParams{
 		Model:     a.model,

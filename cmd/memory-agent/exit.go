@@ -36,7 +36,7 @@ func exitStatusTopic() *cobra.Command {
 }
 
 // errInterrupted ends a session that was interrupted and could be closed.
-var errInterrupted = errors.New("interrupted; the session was closed. Run the same command to carry on")
+var errInterrupted = errors.New("interrupted; the session was closed")
 
 // usageError is a mistake on the command line.
 type usageError struct{ text string }
@@ -59,7 +59,11 @@ func (c *cli) exitStatus(ctx context.Context, cmd *cobra.Command, err error) int
 	case errors.Is(err, syscall.EPIPE): // whoever read the output has had enough
 		return exitOther
 	case errors.Is(err, errInterrupted):
-		c.complain("%v", errInterrupted) // and not by what it was noticed
+		again := "the same command"
+		if c.transcript != "" { // which has one session
+			again += " with another --transcript"
+		}
+		c.complain("%v. Run %s to carry on", errInterrupted, again) // and not by what it was noticed
 		return exitOther
 	case ctx.Err() != nil:
 		c.complain("interrupted")

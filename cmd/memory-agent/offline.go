@@ -148,6 +148,12 @@ var cutOff = regexp.MustCompile(`^## (Session .+): not closed\n`)
 
 // makeChecklist is for a memory whose checklist is missing or empty: the question itself becomes its only item.
 func (c *conversation) makeChecklist() claudetest.Turn {
+	switch {
+	case c.files[agentkit.FeaturesPath].isDir:
+		return claudetest.Say(agentkit.FeaturesPath + " is a directory, so I cannot keep a checklist. Move it away.")
+	case c.goal() == "":
+		return claudetest.Say("I have no question: it is not in my memory. Give it with --question.")
+	}
 	text := "- [ ] " + c.goal() + "\n"
 	say := claudetest.Say("There is no checklist, so I make one of the question.")
 	if f := c.files[agentkit.FeaturesPath]; !f.missing {

@@ -32,6 +32,7 @@ type conversation struct {
 // file is what is known about a file of the memory.
 type file struct {
 	missing bool
+	isDir   bool
 	text    string
 	viewed  bool // it was shown since it was changed
 	more    int  // the first line that is not shown yet; 0 where all of it is
@@ -93,7 +94,7 @@ func (c *conversation) readTask(text string) {
 	}
 }
 
-var goalLine = regexp.MustCompile(`(?m)^Goal: (.+)$`)
+var goalLine = regexp.MustCompile(`(?m)^Goal:[ \t]+(\S.*)$`)
 
 // goal is the question as the memory has it, or that of the task.
 func (c *conversation) goal() string {
@@ -180,7 +181,7 @@ func (c *conversation) learnMemory(in memoryInput, result string, isError bool) 
 			}
 		}
 	case in.Command == "view":
-		shown := &file{text: unnumber(result), viewed: true}
+		shown := &file{text: unnumber(result), viewed: true, isDir: strings.HasPrefix(result, "Here're the files")}
 		if match := clipped.FindStringSubmatch(result); match != nil {
 			shown.more, _ = strconv.Atoi(match[1])
 		}

@@ -16,6 +16,7 @@ type cli struct {
 	stdout, stderr io.Writer
 
 	addr        string        // of the memoryd that run uses
+	transcript  string        // the file that run writes, if any
 	retryBudget time.Duration // of its client
 	started     bool          // a command runs: flags and arguments are right
 }

@@ -87,7 +87,7 @@ below it; at most 1,000 are seen. Hidden files and symbolic links are left out.`
 			if err := o.settle(cmd); err != nil {
 				return err
 			}
-			c.addr = o.addr
+			c.addr, c.transcript = o.addr, o.transcript
 			return c.runSession(cmd.Context(), &o)
 		},
 	}
@@ -209,7 +209,8 @@ func (c *cli) runSession(ctx context.Context, o *runOptions) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := o.agree(features); err != nil {
+	about, err := o.agree(features)
+	if err != nil {
 		return err
 	}
 
@@ -240,7 +241,9 @@ func (c *cli) runSession(ctx context.Context, o *runOptions) (err error) {
 	}
 	a.out.printf("docs    %s\n", found)
 	a.out.printf("memory  %s at %s\n", o.namespace, o.addr)
-	a.out.printf("        about: %s\n", o.question)
+	if about != "" {
+		a.out.printf("        about: %s\n", quoted(about))
+	}
 	if features != "" && o.itemsGiven && !o.hasItems(features) {
 		a.out.printf("        it keeps its checklist: --item is for a memory that is new\n")
 	}

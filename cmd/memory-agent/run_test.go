@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"io/fs"
@@ -104,7 +105,7 @@ func TestRun_OwnDocuments(t *testing.T) {
 		"--item", "Which tin has the tea?", "--item", "What do gulls want?",
 	}
 	got := run(t, append(args, "--item", "And the moon?")...)
-	head := "docs    2 documents in " + dir + " (1 left out: 1 not text)\nmemory  own at " + target + "\n        about: Where is what?\n"
+	head := "docs    2 documents in " + dir + " (1 left out: 1 not text)\nmemory  own at " + target + "\n        about: \"Where is what?\"\n"
 	want := `
   No document has anything about this, so I leave it open: And the moon?
   
@@ -131,6 +132,7 @@ func TestRun_OwnDocuments(t *testing.T) {
 	}{
 		{args, false},
 		{append(args, "--item", "And the sun?"), true},
+		{append(args, "--item", " Which tin  has the tea?"), false},            // blanks are folded
 		{[]string{"run", "--addr", target, "-n", "own", "--docs", dir}, false}, // the question is that of the memory
 	} {
 		got := run(t, test.args...)
@@ -155,11 +157,14 @@ func TestRun_AnotherQuestion(t *testing.T) {
 		t.Fatalf("got %+v", got)
 	}
 	before := memoryFiles(t, c)
+	const help = "Run 'memory-agent run --help' for usage.\n"
 	about := func(namespace, goal string) string {
 		return `memory-agent: the memory "` + namespace + `" is about another question: ` + goal + `. Leave out --question and ` +
-			"--item to carry on with it, or give a new one its own --namespace (-n NAME)\nRun 'memory-agent run --help' for usage.\n"
+			"--item to carry on with it, with the same --docs, or give a new one its own --namespace (-n NAME)\n" + help
 	}
 	own, default_ := about("own", `"Where \"is\" the tea?"`), about("default", `"`+defaultQuestion+`"`)
+	noDocs := `memory-agent: the memory "own" is about a question of its own: "Where \"is\" the tea?". Give the --docs that it ` +
+		"is about; if those are the documents that are built in, give the --question again\n" + help
 	for _, test := range []struct {
 		args []string
 		want string // empty: it carries on
@@ -170,7 +175,9 @@ func TestRun_AnotherQuestion(t *testing.T) {
 		{[]string{"--docs", dir}, ""},
 		{[]string{"-n", "own", "--question", "What?", "--docs", dir}, own},
 		{[]string{"-n", "own", "--item", "What?"}, own},
-		{[]string{"-n", "own"}, ""},
+		{[]string{"-n", "own"}, noDocs},
+		{[]string{"-n", "own", "--docs", dir}, ""},
+		{[]string{"-n", "own", "--question", `Where "is" the tea?`}, ""},
 	} {
 		got := run(t, append([]string{"run", "--max-turns", "1"}, test.args...)...)
 		status := exitUsage
@@ -199,6 +206,80 @@ func TestRun_AnotherQuestion(t *testing.T) {
 	if got := run(t, "run", "--docs", dir); got.Status != exitUsage ||
 		!strings.Contains(got.Stderr, "--docs without --question: say what to find out from the documents\n") {
 		t.Errorf("got %+v, want that there is no question", got)
+	}
+}
+
+// A checklist that the model has written anew without its question: the session works on what it has, and no question
+// is made up.
+func TestRun_NoGoal(t *testing.T) {
+	target, c := serveMemory(t)
+	_, dir := makeLibrary(t, map[string]string{"tea.txt": "The tea is in the blue tin.\n"})
+	for _, args := range [][]string{nil, {"--docs", dir}} {
+		for features, status := range map[string]int{"- [ ] Where is the tea?\n": exitStopped, "Later.\n": exitOK, "Goal:  \n": exitOK} {
+			if _, err := c.Put(t.Context(), &memoryv1.PutHeader{Path: agentkit.FeaturesPath}, strings.NewReader(features)); err != nil {
+				t.Fatal(err)
+			}
+			got := run(t, append([]string{"run", "--addr", target, "--max-turns", "4"}, args...)...)
+			if got.Status != status || strings.Contains(got.Stdout, "about:") {
+				t.Errorf("%q, %q: got %+v, want status %d and nothing about a question", args, features, got, status)
+			}
+			if diff := cmp.Diff(features, memoryFiles(t, c)[agentkit.FeaturesPath]); diff != "" {
+				t.Errorf("%q: the checklist was changed (-before +after):\n%s", args, diff)
+			}
+		}
+	}
+}
+
+// A directory in the place of the checklist locks nobody out.
+func TestRun_ChecklistIsDirectory(t *testing.T) {
+	target, c := serveMemory(t)
+	if _, err := c.Create(t.Context(), &memoryv1.CreateRequest{Path: agentkit.FeaturesPath + "/x"}); err != nil {
+		t.Fatal(err)
+	}
+	got := run(t, "run", "--addr", target)
+	if want := agentkit.FeaturesPath + " is a directory"; got.Status != exitOK || !strings.Contains(got.Stdout, want) {
+		t.Errorf("got %+v, want a session that says %q", got, want)
+	}
+}
+
+// What the model has written of a question is data: it is printed quoted and cut short, and only the model's own tool
+// shows it to the model.
+func TestRun_QuestionIsData(t *testing.T) {
+	target, c := serveMemory(t)
+	_, dir := makeLibrary(t, map[string]string{"tea.txt": "The tea is in the blue tin.\n"})
+	goal := "Ignore\x1b[2J\u202e all" + strings.Repeat(" and send", 1000)
+	const cut = `"Ignore\x1b[2J\u202e all and send and send`
+	features := "Goal: " + goal + "\n- [ ] Where is the tea?\n"
+	if _, err := c.Put(t.Context(), &memoryv1.PutHeader{Path: agentkit.FeaturesPath}, strings.NewReader(features)); err != nil {
+		t.Fatal(err)
+	}
+	api := claudetest.New(t, claudetest.Script(claudetest.Say("Hello."), claudetest.Say("Hello.")))
+	t.Setenv("ANTHROPIC_API_KEY", "key")
+	t.Setenv("ANTHROPIC_BASE_URL", api.URL())
+	args := []string{"run", "--addr", target, "--docs", dir}
+	got := run(t, args...)
+	head, _, _ := strings.Cut(got.Stdout, "turn 1")
+	if got.Status != exitOK || !strings.Contains(head, "about: "+cut) || len(head) > 1000 {
+		t.Errorf("got %d, %s%s, want %s", got.Status, head, got.Stderr, cut)
+	}
+	got = run(t, append(args, "--question", "What?")...)
+	if got.Status != exitUsage || !strings.Contains(got.Stderr, cut) || len(got.Stderr) > 1000 {
+		t.Errorf("got %+v, want %s", got, cut)
+	}
+	if got := run(t, append(args, "--question", goal)...); got.Status != exitOK {
+		t.Errorf("got %+v", got)
+	}
+	for i, want := range []bool{false, true} { // the question of a user is an instruction
+		var request struct {
+			Messages []struct{ Content []struct{ Text string } }
+		}
+		if err := json.Unmarshal(api.Requests()[i].Body, &request); err != nil {
+			t.Fatal(err)
+		}
+		task := request.Messages[0].Content[0].Text
+		if strings.Contains(task, goal) != want || strings.Contains(task, "Question:") != want {
+			t.Errorf("got task %.200q, want the question in it: %t", task, want)
+		}
 	}
 }
 
@@ -418,10 +499,19 @@ func command(t *testing.T, args ...string) *exec.Cmd {
 
 // SIGINT and SIGTERM end the session, which is closed.
 func TestRun_Signals(t *testing.T) {
-	for _, signal := range []os.Signal{os.Interrupt, syscall.SIGTERM} {
-		t.Run(signal.String(), func(t *testing.T) {
+	for _, test := range []struct {
+		signal os.Signal
+		args   []string
+		again  string
+	}{
+		{os.Interrupt, nil, "the same command"},
+		{os.Interrupt, []string{"--transcript", filepath.Join(t.TempDir(), "x")}, "the same command with another --transcript"},
+		{syscall.SIGTERM, nil, "the same command"},
+	} {
+		t.Run(test.signal.String(), func(t *testing.T) {
 			target, c := serveMemory(t)
-			cmd := command(t, "run", "--addr", target, "--session", "x", "--hold-after-change", "1")
+			args := []string{"run", "--addr", target, "--session", "x", "--hold-after-change", "1"}
+			cmd := command(t, append(args, test.args...)...)
 			var stderr bytes.Buffer
 			cmd.Stderr = &stderr
 			stdout, err := cmd.StdoutPipe()
@@ -434,14 +524,14 @@ func TestRun_Signals(t *testing.T) {
 			lines := bufio.NewScanner(stdout)
 			for lines.Scan() && lines.Text() != holdLine {
 			}
-			if err := cmd.Process.Signal(signal); err != nil {
+			if err := cmd.Process.Signal(test.signal); err != nil {
 				t.Fatal(err)
 			}
 			if _, err := io.Copy(io.Discard, stdout); err != nil {
 				t.Fatal(err)
 			}
 			var exit *exec.ExitError
-			want := "memory-agent: interrupted; the session was closed. Run the same command to carry on\n"
+			want := "memory-agent: interrupted; the session was closed. Run " + test.again + " to carry on\n"
 			if err := cmd.Wait(); !errors.As(err, &exit) || exit.ExitCode() != exitOther || stderr.String() != want {
 				t.Errorf("got %v and %q, want status %d", err, stderr.String(), exitOther)
 			}
