@@ -9,6 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/seed-7f2870e1/memoryd/cmd/internal/buildinfo"
 )
 
 // cli is one run of the command line.
@@ -45,7 +47,7 @@ place of Claude, so that everything works offline.`,
   memory-agent simulate                what context editing saves`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		Version:       version(),
+		Version:       buildinfo.String(),
 		PersistentPreRun: func(*cobra.Command, []string) {
 			c.started = true
 		},

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed-7f2870e1/memoryd/client"
+	"github.com/seed-7f2870e1/memoryd/cmd/internal/buildinfo"
 )
 
 // defaultTimeout is the longest that one call may take.
@@ -74,7 +75,7 @@ its own, called a namespace. Paths are always whole: /memories/notes.md.`,
   memoryctl help exit-status                          what a script has to know`,
 		SilenceErrors:     true,
 		SilenceUsage:      true,
-		Version:           version(),
+		Version:           buildinfo.String(),
 		PersistentPreRunE: c.settle,
 	}
 	root.SuggestionsMinimumDistance = 1 // at 2, cobra would suggest rm for ls

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/seed-7f2870e1/memoryd/cmd/internal/buildinfo"
 	"github.com/seed-7f2870e1/memoryd/server"
 )
 
@@ -21,7 +22,7 @@ directory of its own.
 Every flag has an environment variable, such as MEMORYD_VIEW_MAX_CHARS for --view-max-chars, and a key in the file that
 --config names, such as view-max-chars. A flag wins over the environment, and that over the file.`,
 		Args:          noArgs,
-		Version:       version(),
+		Version:       buildinfo.String(),
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {

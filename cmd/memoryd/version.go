@@ -2,12 +2,10 @@ package main
 
 import (
 	"fmt"
-	"runtime"
-	"runtime/debug"
 
 	"github.com/spf13/cobra"
 
-	"github.com/seed-7f2870e1/memoryd/server"
+	"github.com/seed-7f2870e1/memoryd/cmd/internal/buildinfo"
 )
 
 func newVersionCommand() *cobra.Command {
@@ -16,27 +14,8 @@ func newVersionCommand() *cobra.Command {
 		Short: "Print what was built",
 		Args:  noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			_, err := fmt.Fprintf(cmd.OutOrStdout(), "memoryd %s\n", version())
+			_, err := fmt.Fprintf(cmd.OutOrStdout(), "memoryd %s\n", buildinfo.String())
 			return err
 		},
 	}
-}
-
-// version says what was built, by what and for what.
-func version() string {
-	return fmt.Sprintf("%s%s %s %s/%s", server.Version(), revision(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
-}
-
-// revision is the commit that was built, "" where the build does not say.
-func revision() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return ""
-	}
-	for _, s := range info.Settings {
-		if s.Key == "vcs.revision" {
-			return " (" + s.Value + ")"
-		}
-	}
-	return ""
 }
