@@ -9,6 +9,7 @@ package memorydv1
 import (
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	durationpb "google.golang.org/protobuf/types/known/durationpb"
 	fieldmaskpb "google.golang.org/protobuf/types/known/fieldmaskpb"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
@@ -22,6 +23,67 @@ const (
 	// Verify that runtime/protoimpl is sufficiently up-to-date.
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
+
+// SecretsPolicy is what happens where a text that is written contains what looks like a secret.
+type SecretsPolicy int32
+
+const (
+	// Not said.
+	SecretsPolicy_SECRETS_POLICY_UNSPECIFIED SecretsPolicy = 0
+	// Nobody looks.
+	SecretsPolicy_SECRETS_POLICY_OFF SecretsPolicy = 1
+	// It is written; the log and the metrics of the service tell of it.
+	SecretsPolicy_SECRETS_POLICY_REPORT SecretsPolicy = 2
+	// [REDACTED] is written in its place, and a note beside the result says so.
+	SecretsPolicy_SECRETS_POLICY_MASK SecretsPolicy = 3
+	// Nothing is written: REASON_SECRET_REFUSED.
+	SecretsPolicy_SECRETS_POLICY_REFUSE SecretsPolicy = 4
+)
+
+// Enum value maps for SecretsPolicy.
+var (
+	SecretsPolicy_name = map[int32]string{
+		0: "SECRETS_POLICY_UNSPECIFIED",
+		1: "SECRETS_POLICY_OFF",
+		2: "SECRETS_POLICY_REPORT",
+		3: "SECRETS_POLICY_MASK",
+		4: "SECRETS_POLICY_REFUSE",
+	}
+	SecretsPolicy_value = map[string]int32{
+		"SECRETS_POLICY_UNSPECIFIED": 0,
+		"SECRETS_POLICY_OFF":         1,
+		"SECRETS_POLICY_REPORT":      2,
+		"SECRETS_POLICY_MASK":        3,
+		"SECRETS_POLICY_REFUSE":      4,
+	}
+)
+
+func (x SecretsPolicy) Enum() *SecretsPolicy {
+	p := new(SecretsPolicy)
+	*p = x
+	return p
+}
+
+func (x SecretsPolicy) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (SecretsPolicy) Descriptor() protoreflect.EnumDescriptor {
+	return file_memoryd_v1_admin_proto_enumTypes[0].Descriptor()
+}
+
+func (SecretsPolicy) Type() protoreflect.EnumType {
+	return &file_memoryd_v1_admin_proto_enumTypes[0]
+}
+
+func (x SecretsPolicy) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use SecretsPolicy.Descriptor instead.
+func (SecretsPolicy) EnumDescriptor() ([]byte, []int) {
+	return file_memoryd_v1_admin_proto_rawDescGZIP(), []int{0}
+}
 
 // CreateOnExisting is what create does where a file exists.
 type CreateOnExisting int32
@@ -60,11 +122,11 @@ func (x CreateOnExisting) String() string {
 }
 
 func (CreateOnExisting) Descriptor() protoreflect.EnumDescriptor {
-	return file_memoryd_v1_admin_proto_enumTypes[0].Descriptor()
+	return file_memoryd_v1_admin_proto_enumTypes[1].Descriptor()
 }
 
 func (CreateOnExisting) Type() protoreflect.EnumType {
-	return &file_memoryd_v1_admin_proto_enumTypes[0]
+	return &file_memoryd_v1_admin_proto_enumTypes[1]
 }
 
 func (x CreateOnExisting) Number() protoreflect.EnumNumber {
@@ -73,7 +135,7 @@ func (x CreateOnExisting) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use CreateOnExisting.Descriptor instead.
 func (CreateOnExisting) EnumDescriptor() ([]byte, []int) {
-	return file_memoryd_v1_admin_proto_rawDescGZIP(), []int{0}
+	return file_memoryd_v1_admin_proto_rawDescGZIP(), []int{1}
 }
 
 // Namespace is one /memories tree and its settings.
@@ -184,7 +246,19 @@ type NamespaceSettings struct {
 	// The most characters that view shows of a file or listing; 0 is no limit.
 	ViewMaxChars *int64 `protobuf:"varint,2,opt,name=view_max_chars,json=viewMaxChars,proto3,oneof" json:"view_max_chars,omitempty"`
 	// The most bytes that a file may have: 1 to 8,388,608.
-	MaxFileBytes  *int64 `protobuf:"varint,3,opt,name=max_file_bytes,json=maxFileBytes,proto3,oneof" json:"max_file_bytes,omitempty"`
+	MaxFileBytes *int64 `protobuf:"varint,3,opt,name=max_file_bytes,json=maxFileBytes,proto3,oneof" json:"max_file_bytes,omitempty"`
+	// The most files that the namespace may have; 0 is no limit. Directories are limited too, to eight times as many.
+	MaxFiles *int64 `protobuf:"varint,4,opt,name=max_files,json=maxFiles,proto3,oneof" json:"max_files,omitempty"`
+	// The most bytes that all its files may have together; 0 is no limit.
+	MaxTotalBytes *int64 `protobuf:"varint,5,opt,name=max_total_bytes,json=maxTotalBytes,proto3,oneof" json:"max_total_bytes,omitempty"`
+	// How many calls a second its callers may make, together, over time; for a moment it may be that many at once. 0 is no
+	// limit. Calls of AdminService do not count.
+	CallsPerSecond *int64 `protobuf:"varint,6,opt,name=calls_per_second,json=callsPerSecond,proto3,oneof" json:"calls_per_second,omitempty"`
+	// A file that was neither viewed nor changed for this long is removed, unless it is pinned: at least an hour; 0 is
+	// never. Listings, exports and backups are no views.
+	ExpireUnreadAfter *durationpb.Duration `protobuf:"bytes,7,opt,name=expire_unread_after,json=expireUnreadAfter,proto3" json:"expire_unread_after,omitempty"`
+	// What happens where a text that is written contains what looks like a secret.
+	Secrets       *SecretsPolicy `protobuf:"varint,8,opt,name=secrets,proto3,enum=memoryd.v1.SecretsPolicy,oneof" json:"secrets,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -238,6 +312,41 @@ func (x *NamespaceSettings) GetMaxFileBytes() int64 {
 		return *x.MaxFileBytes
 	}
 	return 0
+}
+
+func (x *NamespaceSettings) GetMaxFiles() int64 {
+	if x != nil && x.MaxFiles != nil {
+		return *x.MaxFiles
+	}
+	return 0
+}
+
+func (x *NamespaceSettings) GetMaxTotalBytes() int64 {
+	if x != nil && x.MaxTotalBytes != nil {
+		return *x.MaxTotalBytes
+	}
+	return 0
+}
+
+func (x *NamespaceSettings) GetCallsPerSecond() int64 {
+	if x != nil && x.CallsPerSecond != nil {
+		return *x.CallsPerSecond
+	}
+	return 0
+}
+
+func (x *NamespaceSettings) GetExpireUnreadAfter() *durationpb.Duration {
+	if x != nil {
+		return x.ExpireUnreadAfter
+	}
+	return nil
+}
+
+func (x *NamespaceSettings) GetSecrets() SecretsPolicy {
+	if x != nil && x.Secrets != nil {
+		return *x.Secrets
+	}
+	return SecretsPolicy_SECRETS_POLICY_UNSPECIFIED
 }
 
 // GetNamespaceRequest is the request of GetNamespace.
@@ -672,6 +781,390 @@ func (*DeleteNamespaceResponse) Descriptor() ([]byte, []int) {
 	return file_memoryd_v1_admin_proto_rawDescGZIP(), []int{9}
 }
 
+// PlanExpiryRequest is the request of PlanExpiry.
+type PlanExpiryRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The namespace; see ViewRequest.namespace. Required.
+	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	// The setting to plan with; absent is the one in force. So it can be tried before it is set.
+	ExpireUnreadAfter *durationpb.Duration `protobuf:"bytes,2,opt,name=expire_unread_after,json=expireUnreadAfter,proto3" json:"expire_unread_after,omitempty"`
+	// Only files that expire before this time; absent is now.
+	ExpireBefore *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=expire_before,json=expireBefore,proto3" json:"expire_before,omitempty"`
+	// The most files to return. 0 is 1,000, which is also the most. A page may have fewer, and even none, before the last.
+	PageSize int32 `protobuf:"varint,4,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
+	// The next_page_token of the page before; empty for the first page. The other fields must stay the same.
+	PageToken     string `protobuf:"bytes,5,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PlanExpiryRequest) Reset() {
+	*x = PlanExpiryRequest{}
+	mi := &file_memoryd_v1_admin_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PlanExpiryRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PlanExpiryRequest) ProtoMessage() {}
+
+func (x *PlanExpiryRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_memoryd_v1_admin_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PlanExpiryRequest.ProtoReflect.Descriptor instead.
+func (*PlanExpiryRequest) Descriptor() ([]byte, []int) {
+	return file_memoryd_v1_admin_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *PlanExpiryRequest) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *PlanExpiryRequest) GetExpireUnreadAfter() *durationpb.Duration {
+	if x != nil {
+		return x.ExpireUnreadAfter
+	}
+	return nil
+}
+
+func (x *PlanExpiryRequest) GetExpireBefore() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ExpireBefore
+	}
+	return nil
+}
+
+func (x *PlanExpiryRequest) GetPageSize() int32 {
+	if x != nil {
+		return x.PageSize
+	}
+	return 0
+}
+
+func (x *PlanExpiryRequest) GetPageToken() string {
+	if x != nil {
+		return x.PageToken
+	}
+	return ""
+}
+
+// PlanExpiryResponse is the response of PlanExpiry.
+type PlanExpiryResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The files, in the order of FileService.List.
+	Files []*ExpiringFile `protobuf:"bytes,1,rep,name=files,proto3" json:"files,omitempty"`
+	// The token of the next page; empty on the last.
+	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PlanExpiryResponse) Reset() {
+	*x = PlanExpiryResponse{}
+	mi := &file_memoryd_v1_admin_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PlanExpiryResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PlanExpiryResponse) ProtoMessage() {}
+
+func (x *PlanExpiryResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_memoryd_v1_admin_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PlanExpiryResponse.ProtoReflect.Descriptor instead.
+func (*PlanExpiryResponse) Descriptor() ([]byte, []int) {
+	return file_memoryd_v1_admin_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *PlanExpiryResponse) GetFiles() []*ExpiringFile {
+	if x != nil {
+		return x.Files
+	}
+	return nil
+}
+
+func (x *PlanExpiryResponse) GetNextPageToken() string {
+	if x != nil {
+		return x.NextPageToken
+	}
+	return ""
+}
+
+// ExpiringFile is a file that expires.
+type ExpiringFile struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The file.
+	Entry *Entry `protobuf:"bytes,1,opt,name=entry,proto3" json:"entry,omitempty"`
+	// When it was last viewed, as far as that is recorded; absent where it was not. The record may be an hour old.
+	ViewedTime *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=viewed_time,json=viewedTime,proto3" json:"viewed_time,omitempty"`
+	// When it expires, unless it is viewed, changed or pinned before. It is removed some time after that.
+	ExpireTime    *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=expire_time,json=expireTime,proto3" json:"expire_time,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExpiringFile) Reset() {
+	*x = ExpiringFile{}
+	mi := &file_memoryd_v1_admin_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExpiringFile) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExpiringFile) ProtoMessage() {}
+
+func (x *ExpiringFile) ProtoReflect() protoreflect.Message {
+	mi := &file_memoryd_v1_admin_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExpiringFile.ProtoReflect.Descriptor instead.
+func (*ExpiringFile) Descriptor() ([]byte, []int) {
+	return file_memoryd_v1_admin_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *ExpiringFile) GetEntry() *Entry {
+	if x != nil {
+		return x.Entry
+	}
+	return nil
+}
+
+func (x *ExpiringFile) GetViewedTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ViewedTime
+	}
+	return nil
+}
+
+func (x *ExpiringFile) GetExpireTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ExpireTime
+	}
+	return nil
+}
+
+// ScreenRequest is the request of Screen.
+type ScreenRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The namespace; see ViewRequest.namespace. Required.
+	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	// The next_page_token of the page before; empty for the first page.
+	PageToken     string `protobuf:"bytes,2,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ScreenRequest) Reset() {
+	*x = ScreenRequest{}
+	mi := &file_memoryd_v1_admin_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ScreenRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ScreenRequest) ProtoMessage() {}
+
+func (x *ScreenRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_memoryd_v1_admin_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ScreenRequest.ProtoReflect.Descriptor instead.
+func (*ScreenRequest) Descriptor() ([]byte, []int) {
+	return file_memoryd_v1_admin_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *ScreenRequest) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *ScreenRequest) GetPageToken() string {
+	if x != nil {
+		return x.PageToken
+	}
+	return ""
+}
+
+// ScreenResponse is the response of Screen: what was found in as many files as fit into one call.
+type ScreenResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What was found, in the order of the files in FileService.List.
+	Findings []*SecretFinding `protobuf:"bytes,1,rep,name=findings,proto3" json:"findings,omitempty"`
+	// The files that were searched for this page.
+	FileCount int64 `protobuf:"varint,2,opt,name=file_count,json=fileCount,proto3" json:"file_count,omitempty"`
+	// The token of the next page; empty on the last.
+	NextPageToken string `protobuf:"bytes,3,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ScreenResponse) Reset() {
+	*x = ScreenResponse{}
+	mi := &file_memoryd_v1_admin_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ScreenResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ScreenResponse) ProtoMessage() {}
+
+func (x *ScreenResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_memoryd_v1_admin_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ScreenResponse.ProtoReflect.Descriptor instead.
+func (*ScreenResponse) Descriptor() ([]byte, []int) {
+	return file_memoryd_v1_admin_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *ScreenResponse) GetFindings() []*SecretFinding {
+	if x != nil {
+		return x.Findings
+	}
+	return nil
+}
+
+func (x *ScreenResponse) GetFileCount() int64 {
+	if x != nil {
+		return x.FileCount
+	}
+	return 0
+}
+
+func (x *ScreenResponse) GetNextPageToken() string {
+	if x != nil {
+		return x.NextPageToken
+	}
+	return ""
+}
+
+// SecretFinding is a place that looks like a secret.
+type SecretFinding struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The path of the file.
+	Path string `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
+	// The rule that found it, such as aws-access-token: an id of the default configuration of gitleaks.
+	Rule string `protobuf:"bytes,2,opt,name=rule,proto3" json:"rule,omitempty"`
+	// The line in which it begins, from 1.
+	Line          int64 `protobuf:"varint,3,opt,name=line,proto3" json:"line,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SecretFinding) Reset() {
+	*x = SecretFinding{}
+	mi := &file_memoryd_v1_admin_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SecretFinding) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SecretFinding) ProtoMessage() {}
+
+func (x *SecretFinding) ProtoReflect() protoreflect.Message {
+	mi := &file_memoryd_v1_admin_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SecretFinding.ProtoReflect.Descriptor instead.
+func (*SecretFinding) Descriptor() ([]byte, []int) {
+	return file_memoryd_v1_admin_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *SecretFinding) GetPath() string {
+	if x != nil {
+		return x.Path
+	}
+	return ""
+}
+
+func (x *SecretFinding) GetRule() string {
+	if x != nil {
+		return x.Rule
+	}
+	return ""
+}
+
+func (x *SecretFinding) GetLine() int64 {
+	if x != nil {
+		return x.Line
+	}
+	return 0
+}
+
 // BackupRequest is the request of Backup.
 type BackupRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -683,7 +1176,7 @@ type BackupRequest struct {
 
 func (x *BackupRequest) Reset() {
 	*x = BackupRequest{}
-	mi := &file_memoryd_v1_admin_proto_msgTypes[10]
+	mi := &file_memoryd_v1_admin_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -695,7 +1188,7 @@ func (x *BackupRequest) String() string {
 func (*BackupRequest) ProtoMessage() {}
 
 func (x *BackupRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_memoryd_v1_admin_proto_msgTypes[10]
+	mi := &file_memoryd_v1_admin_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -708,7 +1201,7 @@ func (x *BackupRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BackupRequest.ProtoReflect.Descriptor instead.
 func (*BackupRequest) Descriptor() ([]byte, []int) {
-	return file_memoryd_v1_admin_proto_rawDescGZIP(), []int{10}
+	return file_memoryd_v1_admin_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *BackupRequest) GetMaxBytesPerSecond() int64 {
@@ -734,7 +1227,7 @@ type BackupResponse struct {
 
 func (x *BackupResponse) Reset() {
 	*x = BackupResponse{}
-	mi := &file_memoryd_v1_admin_proto_msgTypes[11]
+	mi := &file_memoryd_v1_admin_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -746,7 +1239,7 @@ func (x *BackupResponse) String() string {
 func (*BackupResponse) ProtoMessage() {}
 
 func (x *BackupResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_memoryd_v1_admin_proto_msgTypes[11]
+	mi := &file_memoryd_v1_admin_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -759,7 +1252,7 @@ func (x *BackupResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BackupResponse.ProtoReflect.Descriptor instead.
 func (*BackupResponse) Descriptor() ([]byte, []int) {
-	return file_memoryd_v1_admin_proto_rawDescGZIP(), []int{11}
+	return file_memoryd_v1_admin_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *BackupResponse) GetPart() isBackupResponse_Part {
@@ -817,7 +1310,7 @@ type BackupHeader struct {
 
 func (x *BackupHeader) Reset() {
 	*x = BackupHeader{}
-	mi := &file_memoryd_v1_admin_proto_msgTypes[12]
+	mi := &file_memoryd_v1_admin_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -829,7 +1322,7 @@ func (x *BackupHeader) String() string {
 func (*BackupHeader) ProtoMessage() {}
 
 func (x *BackupHeader) ProtoReflect() protoreflect.Message {
-	mi := &file_memoryd_v1_admin_proto_msgTypes[12]
+	mi := &file_memoryd_v1_admin_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -842,7 +1335,7 @@ func (x *BackupHeader) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BackupHeader.ProtoReflect.Descriptor instead.
 func (*BackupHeader) Descriptor() ([]byte, []int) {
-	return file_memoryd_v1_admin_proto_rawDescGZIP(), []int{12}
+	return file_memoryd_v1_admin_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *BackupHeader) GetSizeBytes() int64 {
@@ -857,7 +1350,7 @@ var File_memoryd_v1_admin_proto protoreflect.FileDescriptor
 const file_memoryd_v1_admin_proto_rawDesc = "" +
 	"\n" +
 	"\x16memoryd/v1/admin.proto\x12\n" +
-	"memoryd.v1\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xc1\x02\n" +
+	"memoryd.v1\x1a\x1egoogle/protobuf/duration.proto\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17memoryd/v1/memory.proto\"\xc1\x02\n" +
 	"\tNamespace\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x129\n" +
 	"\bsettings\x18\x02 \x01(\v2\x1d.memoryd.v1.NamespaceSettingsR\bsettings\x12L\n" +
@@ -867,14 +1360,25 @@ const file_memoryd_v1_admin_proto_rawDesc = "" +
 	"file_count\x18\x05 \x01(\x03R\tfileCount\x12\x1d\n" +
 	"\n" +
 	"size_bytes\x18\x06 \x01(\x03R\tsizeBytes\x12=\n" +
-	"\fcreated_time\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\vcreatedTime\"\xf7\x01\n" +
+	"\fcreated_time\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\vcreatedTime\"\xbd\x04\n" +
 	"\x11NamespaceSettings\x12O\n" +
 	"\x12create_on_existing\x18\x01 \x01(\x0e2\x1c.memoryd.v1.CreateOnExistingH\x00R\x10createOnExisting\x88\x01\x01\x12)\n" +
 	"\x0eview_max_chars\x18\x02 \x01(\x03H\x01R\fviewMaxChars\x88\x01\x01\x12)\n" +
-	"\x0emax_file_bytes\x18\x03 \x01(\x03H\x02R\fmaxFileBytes\x88\x01\x01B\x15\n" +
+	"\x0emax_file_bytes\x18\x03 \x01(\x03H\x02R\fmaxFileBytes\x88\x01\x01\x12 \n" +
+	"\tmax_files\x18\x04 \x01(\x03H\x03R\bmaxFiles\x88\x01\x01\x12+\n" +
+	"\x0fmax_total_bytes\x18\x05 \x01(\x03H\x04R\rmaxTotalBytes\x88\x01\x01\x12-\n" +
+	"\x10calls_per_second\x18\x06 \x01(\x03H\x05R\x0ecallsPerSecond\x88\x01\x01\x12I\n" +
+	"\x13expire_unread_after\x18\a \x01(\v2\x19.google.protobuf.DurationR\x11expireUnreadAfter\x128\n" +
+	"\asecrets\x18\b \x01(\x0e2\x19.memoryd.v1.SecretsPolicyH\x06R\asecrets\x88\x01\x01B\x15\n" +
 	"\x13_create_on_existingB\x11\n" +
 	"\x0f_view_max_charsB\x11\n" +
-	"\x0f_max_file_bytes\"3\n" +
+	"\x0f_max_file_bytesB\f\n" +
+	"\n" +
+	"_max_filesB\x12\n" +
+	"\x10_max_total_bytesB\x13\n" +
+	"\x11_calls_per_secondB\n" +
+	"\n" +
+	"\b_secrets\"3\n" +
 	"\x13GetNamespaceRequest\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\"K\n" +
 	"\x14GetNamespaceResponse\x123\n" +
@@ -903,7 +1407,36 @@ const file_memoryd_v1_admin_proto_rawDesc = "" +
 	"\n" +
 	"request_id\x18\x02 \x01(\tR\trequestId\x12\x18\n" +
 	"\asession\x18\x03 \x01(\tR\asession\"\x19\n" +
-	"\x17DeleteNamespaceResponse\"@\n" +
+	"\x17DeleteNamespaceResponse\"\xf9\x01\n" +
+	"\x11PlanExpiryRequest\x12\x1c\n" +
+	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12I\n" +
+	"\x13expire_unread_after\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x11expireUnreadAfter\x12?\n" +
+	"\rexpire_before\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\fexpireBefore\x12\x1b\n" +
+	"\tpage_size\x18\x04 \x01(\x05R\bpageSize\x12\x1d\n" +
+	"\n" +
+	"page_token\x18\x05 \x01(\tR\tpageToken\"l\n" +
+	"\x12PlanExpiryResponse\x12.\n" +
+	"\x05files\x18\x01 \x03(\v2\x18.memoryd.v1.ExpiringFileR\x05files\x12&\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xb1\x01\n" +
+	"\fExpiringFile\x12'\n" +
+	"\x05entry\x18\x01 \x01(\v2\x11.memoryd.v1.EntryR\x05entry\x12;\n" +
+	"\vviewed_time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"viewedTime\x12;\n" +
+	"\vexpire_time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"expireTime\"L\n" +
+	"\rScreenRequest\x12\x1c\n" +
+	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x1d\n" +
+	"\n" +
+	"page_token\x18\x02 \x01(\tR\tpageToken\"\x8e\x01\n" +
+	"\x0eScreenResponse\x125\n" +
+	"\bfindings\x18\x01 \x03(\v2\x19.memoryd.v1.SecretFindingR\bfindings\x12\x1d\n" +
+	"\n" +
+	"file_count\x18\x02 \x01(\x03R\tfileCount\x12&\n" +
+	"\x0fnext_page_token\x18\x03 \x01(\tR\rnextPageToken\"K\n" +
+	"\rSecretFinding\x12\x12\n" +
+	"\x04path\x18\x01 \x01(\tR\x04path\x12\x12\n" +
+	"\x04rule\x18\x02 \x01(\tR\x04rule\x12\x12\n" +
+	"\x04line\x18\x03 \x01(\x03R\x04line\"@\n" +
 	"\rBackupRequest\x12/\n" +
 	"\x14max_bytes_per_second\x18\x01 \x01(\x03R\x11maxBytesPerSecond\"d\n" +
 	"\x0eBackupResponse\x122\n" +
@@ -912,16 +1445,25 @@ const file_memoryd_v1_admin_proto_rawDesc = "" +
 	"\x04part\"-\n" +
 	"\fBackupHeader\x12\x1d\n" +
 	"\n" +
-	"size_bytes\x18\x01 \x01(\x03R\tsizeBytes*v\n" +
+	"size_bytes\x18\x01 \x01(\x03R\tsizeBytes*\x96\x01\n" +
+	"\rSecretsPolicy\x12\x1e\n" +
+	"\x1aSECRETS_POLICY_UNSPECIFIED\x10\x00\x12\x16\n" +
+	"\x12SECRETS_POLICY_OFF\x10\x01\x12\x19\n" +
+	"\x15SECRETS_POLICY_REPORT\x10\x02\x12\x17\n" +
+	"\x13SECRETS_POLICY_MASK\x10\x03\x12\x19\n" +
+	"\x15SECRETS_POLICY_REFUSE\x10\x04*v\n" +
 	"\x10CreateOnExisting\x12\"\n" +
 	"\x1eCREATE_ON_EXISTING_UNSPECIFIED\x10\x00\x12\x1c\n" +
 	"\x18CREATE_ON_EXISTING_ERROR\x10\x01\x12 \n" +
-	"\x1cCREATE_ON_EXISTING_OVERWRITE\x10\x022\xb5\x03\n" +
+	"\x1cCREATE_ON_EXISTING_OVERWRITE\x10\x022\xc3\x04\n" +
 	"\fAdminService\x12Q\n" +
 	"\fGetNamespace\x12\x1f.memoryd.v1.GetNamespaceRequest\x1a .memoryd.v1.GetNamespaceResponse\x12Z\n" +
 	"\x0fUpdateNamespace\x12\".memoryd.v1.UpdateNamespaceRequest\x1a#.memoryd.v1.UpdateNamespaceResponse\x12W\n" +
 	"\x0eListNamespaces\x12!.memoryd.v1.ListNamespacesRequest\x1a\".memoryd.v1.ListNamespacesResponse\x12Z\n" +
-	"\x0fDeleteNamespace\x12\".memoryd.v1.DeleteNamespaceRequest\x1a#.memoryd.v1.DeleteNamespaceResponse\x12A\n" +
+	"\x0fDeleteNamespace\x12\".memoryd.v1.DeleteNamespaceRequest\x1a#.memoryd.v1.DeleteNamespaceResponse\x12K\n" +
+	"\n" +
+	"PlanExpiry\x12\x1d.memoryd.v1.PlanExpiryRequest\x1a\x1e.memoryd.v1.PlanExpiryResponse\x12?\n" +
+	"\x06Screen\x12\x19.memoryd.v1.ScreenRequest\x1a\x1a.memoryd.v1.ScreenResponse\x12A\n" +
 	"\x06Backup\x12\x19.memoryd.v1.BackupRequest\x1a\x1a.memoryd.v1.BackupResponse0\x01B\xa0\x01\n" +
 	"\x0ecom.memoryd.v1B\n" +
 	"AdminProtoP\x01Z9github.com/seed-7f2870e1/memoryd/gen/memoryd/v1;memorydv1\xa2\x02\x03MXX\xaa\x02\n" +
@@ -940,52 +1482,74 @@ func file_memoryd_v1_admin_proto_rawDescGZIP() []byte {
 	return file_memoryd_v1_admin_proto_rawDescData
 }
 
-var file_memoryd_v1_admin_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_memoryd_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
+var file_memoryd_v1_admin_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
+var file_memoryd_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 19)
 var file_memoryd_v1_admin_proto_goTypes = []any{
-	(CreateOnExisting)(0),           // 0: memoryd.v1.CreateOnExisting
-	(*Namespace)(nil),               // 1: memoryd.v1.Namespace
-	(*NamespaceSettings)(nil),       // 2: memoryd.v1.NamespaceSettings
-	(*GetNamespaceRequest)(nil),     // 3: memoryd.v1.GetNamespaceRequest
-	(*GetNamespaceResponse)(nil),    // 4: memoryd.v1.GetNamespaceResponse
-	(*UpdateNamespaceRequest)(nil),  // 5: memoryd.v1.UpdateNamespaceRequest
-	(*UpdateNamespaceResponse)(nil), // 6: memoryd.v1.UpdateNamespaceResponse
-	(*ListNamespacesRequest)(nil),   // 7: memoryd.v1.ListNamespacesRequest
-	(*ListNamespacesResponse)(nil),  // 8: memoryd.v1.ListNamespacesResponse
-	(*DeleteNamespaceRequest)(nil),  // 9: memoryd.v1.DeleteNamespaceRequest
-	(*DeleteNamespaceResponse)(nil), // 10: memoryd.v1.DeleteNamespaceResponse
-	(*BackupRequest)(nil),           // 11: memoryd.v1.BackupRequest
-	(*BackupResponse)(nil),          // 12: memoryd.v1.BackupResponse
-	(*BackupHeader)(nil),            // 13: memoryd.v1.BackupHeader
-	(*timestamppb.Timestamp)(nil),   // 14: google.protobuf.Timestamp
-	(*fieldmaskpb.FieldMask)(nil),   // 15: google.protobuf.FieldMask
+	(SecretsPolicy)(0),              // 0: memoryd.v1.SecretsPolicy
+	(CreateOnExisting)(0),           // 1: memoryd.v1.CreateOnExisting
+	(*Namespace)(nil),               // 2: memoryd.v1.Namespace
+	(*NamespaceSettings)(nil),       // 3: memoryd.v1.NamespaceSettings
+	(*GetNamespaceRequest)(nil),     // 4: memoryd.v1.GetNamespaceRequest
+	(*GetNamespaceResponse)(nil),    // 5: memoryd.v1.GetNamespaceResponse
+	(*UpdateNamespaceRequest)(nil),  // 6: memoryd.v1.UpdateNamespaceRequest
+	(*UpdateNamespaceResponse)(nil), // 7: memoryd.v1.UpdateNamespaceResponse
+	(*ListNamespacesRequest)(nil),   // 8: memoryd.v1.ListNamespacesRequest
+	(*ListNamespacesResponse)(nil),  // 9: memoryd.v1.ListNamespacesResponse
+	(*DeleteNamespaceRequest)(nil),  // 10: memoryd.v1.DeleteNamespaceRequest
+	(*DeleteNamespaceResponse)(nil), // 11: memoryd.v1.DeleteNamespaceResponse
+	(*PlanExpiryRequest)(nil),       // 12: memoryd.v1.PlanExpiryRequest
+	(*PlanExpiryResponse)(nil),      // 13: memoryd.v1.PlanExpiryResponse
+	(*ExpiringFile)(nil),            // 14: memoryd.v1.ExpiringFile
+	(*ScreenRequest)(nil),           // 15: memoryd.v1.ScreenRequest
+	(*ScreenResponse)(nil),          // 16: memoryd.v1.ScreenResponse
+	(*SecretFinding)(nil),           // 17: memoryd.v1.SecretFinding
+	(*BackupRequest)(nil),           // 18: memoryd.v1.BackupRequest
+	(*BackupResponse)(nil),          // 19: memoryd.v1.BackupResponse
+	(*BackupHeader)(nil),            // 20: memoryd.v1.BackupHeader
+	(*timestamppb.Timestamp)(nil),   // 21: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),     // 22: google.protobuf.Duration
+	(*fieldmaskpb.FieldMask)(nil),   // 23: google.protobuf.FieldMask
+	(*Entry)(nil),                   // 24: memoryd.v1.Entry
 }
 var file_memoryd_v1_admin_proto_depIdxs = []int32{
-	2,  // 0: memoryd.v1.Namespace.settings:type_name -> memoryd.v1.NamespaceSettings
-	2,  // 1: memoryd.v1.Namespace.effective_settings:type_name -> memoryd.v1.NamespaceSettings
-	14, // 2: memoryd.v1.Namespace.created_time:type_name -> google.protobuf.Timestamp
-	0,  // 3: memoryd.v1.NamespaceSettings.create_on_existing:type_name -> memoryd.v1.CreateOnExisting
-	1,  // 4: memoryd.v1.GetNamespaceResponse.namespace:type_name -> memoryd.v1.Namespace
-	2,  // 5: memoryd.v1.UpdateNamespaceRequest.settings:type_name -> memoryd.v1.NamespaceSettings
-	15, // 6: memoryd.v1.UpdateNamespaceRequest.update_mask:type_name -> google.protobuf.FieldMask
-	1,  // 7: memoryd.v1.UpdateNamespaceResponse.namespace:type_name -> memoryd.v1.Namespace
-	1,  // 8: memoryd.v1.ListNamespacesResponse.namespaces:type_name -> memoryd.v1.Namespace
-	13, // 9: memoryd.v1.BackupResponse.header:type_name -> memoryd.v1.BackupHeader
-	3,  // 10: memoryd.v1.AdminService.GetNamespace:input_type -> memoryd.v1.GetNamespaceRequest
-	5,  // 11: memoryd.v1.AdminService.UpdateNamespace:input_type -> memoryd.v1.UpdateNamespaceRequest
-	7,  // 12: memoryd.v1.AdminService.ListNamespaces:input_type -> memoryd.v1.ListNamespacesRequest
-	9,  // 13: memoryd.v1.AdminService.DeleteNamespace:input_type -> memoryd.v1.DeleteNamespaceRequest
-	11, // 14: memoryd.v1.AdminService.Backup:input_type -> memoryd.v1.BackupRequest
-	4,  // 15: memoryd.v1.AdminService.GetNamespace:output_type -> memoryd.v1.GetNamespaceResponse
-	6,  // 16: memoryd.v1.AdminService.UpdateNamespace:output_type -> memoryd.v1.UpdateNamespaceResponse
-	8,  // 17: memoryd.v1.AdminService.ListNamespaces:output_type -> memoryd.v1.ListNamespacesResponse
-	10, // 18: memoryd.v1.AdminService.DeleteNamespace:output_type -> memoryd.v1.DeleteNamespaceResponse
-	12, // 19: memoryd.v1.AdminService.Backup:output_type -> memoryd.v1.BackupResponse
-	15, // [15:20] is the sub-list for method output_type
-	10, // [10:15] is the sub-list for method input_type
-	10, // [10:10] is the sub-list for extension type_name
-	10, // [10:10] is the sub-list for extension extendee
-	0,  // [0:10] is the sub-list for field type_name
+	3,  // 0: memoryd.v1.Namespace.settings:type_name -> memoryd.v1.NamespaceSettings
+	3,  // 1: memoryd.v1.Namespace.effective_settings:type_name -> memoryd.v1.NamespaceSettings
+	21, // 2: memoryd.v1.Namespace.created_time:type_name -> google.protobuf.Timestamp
+	1,  // 3: memoryd.v1.NamespaceSettings.create_on_existing:type_name -> memoryd.v1.CreateOnExisting
+	22, // 4: memoryd.v1.NamespaceSettings.expire_unread_after:type_name -> google.protobuf.Duration
+	0,  // 5: memoryd.v1.NamespaceSettings.secrets:type_name -> memoryd.v1.SecretsPolicy
+	2,  // 6: memoryd.v1.GetNamespaceResponse.namespace:type_name -> memoryd.v1.Namespace
+	3,  // 7: memoryd.v1.UpdateNamespaceRequest.settings:type_name -> memoryd.v1.NamespaceSettings
+	23, // 8: memoryd.v1.UpdateNamespaceRequest.update_mask:type_name -> google.protobuf.FieldMask
+	2,  // 9: memoryd.v1.UpdateNamespaceResponse.namespace:type_name -> memoryd.v1.Namespace
+	2,  // 10: memoryd.v1.ListNamespacesResponse.namespaces:type_name -> memoryd.v1.Namespace
+	22, // 11: memoryd.v1.PlanExpiryRequest.expire_unread_after:type_name -> google.protobuf.Duration
+	21, // 12: memoryd.v1.PlanExpiryRequest.expire_before:type_name -> google.protobuf.Timestamp
+	14, // 13: memoryd.v1.PlanExpiryResponse.files:type_name -> memoryd.v1.ExpiringFile
+	24, // 14: memoryd.v1.ExpiringFile.entry:type_name -> memoryd.v1.Entry
+	21, // 15: memoryd.v1.ExpiringFile.viewed_time:type_name -> google.protobuf.Timestamp
+	21, // 16: memoryd.v1.ExpiringFile.expire_time:type_name -> google.protobuf.Timestamp
+	17, // 17: memoryd.v1.ScreenResponse.findings:type_name -> memoryd.v1.SecretFinding
+	20, // 18: memoryd.v1.BackupResponse.header:type_name -> memoryd.v1.BackupHeader
+	4,  // 19: memoryd.v1.AdminService.GetNamespace:input_type -> memoryd.v1.GetNamespaceRequest
+	6,  // 20: memoryd.v1.AdminService.UpdateNamespace:input_type -> memoryd.v1.UpdateNamespaceRequest
+	8,  // 21: memoryd.v1.AdminService.ListNamespaces:input_type -> memoryd.v1.ListNamespacesRequest
+	10, // 22: memoryd.v1.AdminService.DeleteNamespace:input_type -> memoryd.v1.DeleteNamespaceRequest
+	12, // 23: memoryd.v1.AdminService.PlanExpiry:input_type -> memoryd.v1.PlanExpiryRequest
+	15, // 24: memoryd.v1.AdminService.Screen:input_type -> memoryd.v1.ScreenRequest
+	18, // 25: memoryd.v1.AdminService.Backup:input_type -> memoryd.v1.BackupRequest
+	5,  // 26: memoryd.v1.AdminService.GetNamespace:output_type -> memoryd.v1.GetNamespaceResponse
+	7,  // 27: memoryd.v1.AdminService.UpdateNamespace:output_type -> memoryd.v1.UpdateNamespaceResponse
+	9,  // 28: memoryd.v1.AdminService.ListNamespaces:output_type -> memoryd.v1.ListNamespacesResponse
+	11, // 29: memoryd.v1.AdminService.DeleteNamespace:output_type -> memoryd.v1.DeleteNamespaceResponse
+	13, // 30: memoryd.v1.AdminService.PlanExpiry:output_type -> memoryd.v1.PlanExpiryResponse
+	16, // 31: memoryd.v1.AdminService.Screen:output_type -> memoryd.v1.ScreenResponse
+	19, // 32: memoryd.v1.AdminService.Backup:output_type -> memoryd.v1.BackupResponse
+	26, // [26:33] is the sub-list for method output_type
+	19, // [19:26] is the sub-list for method input_type
+	19, // [19:19] is the sub-list for extension type_name
+	19, // [19:19] is the sub-list for extension extendee
+	0,  // [0:19] is the sub-list for field type_name
 }
 
 func init() { file_memoryd_v1_admin_proto_init() }
@@ -993,8 +1557,9 @@ func file_memoryd_v1_admin_proto_init() {
 	if File_memoryd_v1_admin_proto != nil {
 		return
 	}
+	file_memoryd_v1_memory_proto_init()
 	file_memoryd_v1_admin_proto_msgTypes[1].OneofWrappers = []any{}
-	file_memoryd_v1_admin_proto_msgTypes[11].OneofWrappers = []any{
+	file_memoryd_v1_admin_proto_msgTypes[17].OneofWrappers = []any{
 		(*BackupResponse_Header)(nil),
 		(*BackupResponse_Chunk)(nil),
 	}
@@ -1003,8 +1568,8 @@ func file_memoryd_v1_admin_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_memoryd_v1_admin_proto_rawDesc), len(file_memoryd_v1_admin_proto_rawDesc)),
-			NumEnums:      1,
-			NumMessages:   13,
+			NumEnums:      2,
+			NumMessages:   19,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -23,6 +23,8 @@ const (
 	AdminService_UpdateNamespace_FullMethodName = "/memoryd.v1.AdminService/UpdateNamespace"
 	AdminService_ListNamespaces_FullMethodName  = "/memoryd.v1.AdminService/ListNamespaces"
 	AdminService_DeleteNamespace_FullMethodName = "/memoryd.v1.AdminService/DeleteNamespace"
+	AdminService_PlanExpiry_FullMethodName      = "/memoryd.v1.AdminService/PlanExpiry"
+	AdminService_Screen_FullMethodName          = "/memoryd.v1.AdminService/Screen"
 	AdminService_Backup_FullMethodName          = "/memoryd.v1.AdminService/Backup"
 )
 
@@ -36,11 +38,16 @@ type AdminServiceClient interface {
 	GetNamespace(ctx context.Context, in *GetNamespaceRequest, opts ...grpc.CallOption) (*GetNamespaceResponse, error)
 	// UpdateNamespace changes settings of one namespace. They apply to the next command.
 	UpdateNamespace(ctx context.Context, in *UpdateNamespaceRequest, opts ...grpc.CallOption) (*UpdateNamespaceResponse, error)
-	// ListNamespaces lists the namespaces that hold anything, in byte order, page by page.
+	// ListNamespaces lists the namespaces that hold anything and that the caller may use, in byte order, page by page.
 	ListNamespaces(ctx context.Context, in *ListNamespacesRequest, opts ...grpc.CallOption) (*ListNamespacesResponse, error)
 	// DeleteNamespace removes a namespace with all its files and settings, and what was recorded of its requests. To
 	// agents it is empty at once. NOT_FOUND where there is none, and so too where the call is repeated.
 	DeleteNamespace(ctx context.Context, in *DeleteNamespaceRequest, opts ...grpc.CallOption) (*DeleteNamespaceResponse, error)
+	// PlanExpiry lists the files of a namespace that expire, page by page, and removes none of them.
+	PlanExpiry(ctx context.Context, in *PlanExpiryRequest, opts ...grpc.CallOption) (*PlanExpiryResponse, error)
+	// Screen searches the files of a namespace for what looks like a secret, page by page, whatever its settings. It changes
+	// nothing, and its answer never has the secret itself.
+	Screen(ctx context.Context, in *ScreenRequest, opts ...grpc.CallOption) (*ScreenResponse, error)
 	// Backup streams a consistent snapshot of the whole store while it is in use: a file that `memoryd restore` takes.
 	// UNIMPLEMENTED where the store cannot make one.
 	Backup(ctx context.Context, in *BackupRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[BackupResponse], error)
@@ -94,6 +101,26 @@ func (c *adminServiceClient) DeleteNamespace(ctx context.Context, in *DeleteName
 	return out, nil
 }
 
+func (c *adminServiceClient) PlanExpiry(ctx context.Context, in *PlanExpiryRequest, opts ...grpc.CallOption) (*PlanExpiryResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(PlanExpiryResponse)
+	err := c.cc.Invoke(ctx, AdminService_PlanExpiry_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *adminServiceClient) Screen(ctx context.Context, in *ScreenRequest, opts ...grpc.CallOption) (*ScreenResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ScreenResponse)
+	err := c.cc.Invoke(ctx, AdminService_Screen_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *adminServiceClient) Backup(ctx context.Context, in *BackupRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[BackupResponse], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	stream, err := c.cc.NewStream(ctx, &AdminService_ServiceDesc.Streams[0], AdminService_Backup_FullMethodName, cOpts...)
@@ -123,11 +150,16 @@ type AdminServiceServer interface {
 	GetNamespace(context.Context, *GetNamespaceRequest) (*GetNamespaceResponse, error)
 	// UpdateNamespace changes settings of one namespace. They apply to the next command.
 	UpdateNamespace(context.Context, *UpdateNamespaceRequest) (*UpdateNamespaceResponse, error)
-	// ListNamespaces lists the namespaces that hold anything, in byte order, page by page.
+	// ListNamespaces lists the namespaces that hold anything and that the caller may use, in byte order, page by page.
 	ListNamespaces(context.Context, *ListNamespacesRequest) (*ListNamespacesResponse, error)
 	// DeleteNamespace removes a namespace with all its files and settings, and what was recorded of its requests. To
 	// agents it is empty at once. NOT_FOUND where there is none, and so too where the call is repeated.
 	DeleteNamespace(context.Context, *DeleteNamespaceRequest) (*DeleteNamespaceResponse, error)
+	// PlanExpiry lists the files of a namespace that expire, page by page, and removes none of them.
+	PlanExpiry(context.Context, *PlanExpiryRequest) (*PlanExpiryResponse, error)
+	// Screen searches the files of a namespace for what looks like a secret, page by page, whatever its settings. It changes
+	// nothing, and its answer never has the secret itself.
+	Screen(context.Context, *ScreenRequest) (*ScreenResponse, error)
 	// Backup streams a consistent snapshot of the whole store while it is in use: a file that `memoryd restore` takes.
 	// UNIMPLEMENTED where the store cannot make one.
 	Backup(*BackupRequest, grpc.ServerStreamingServer[BackupResponse]) error
@@ -152,6 +184,12 @@ func (UnimplementedAdminServiceServer) ListNamespaces(context.Context, *ListName
 }
 func (UnimplementedAdminServiceServer) DeleteNamespace(context.Context, *DeleteNamespaceRequest) (*DeleteNamespaceResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method DeleteNamespace not implemented")
+}
+func (UnimplementedAdminServiceServer) PlanExpiry(context.Context, *PlanExpiryRequest) (*PlanExpiryResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method PlanExpiry not implemented")
+}
+func (UnimplementedAdminServiceServer) Screen(context.Context, *ScreenRequest) (*ScreenResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Screen not implemented")
 }
 func (UnimplementedAdminServiceServer) Backup(*BackupRequest, grpc.ServerStreamingServer[BackupResponse]) error {
 	return status.Error(codes.Unimplemented, "method Backup not implemented")
@@ -249,6 +287,42 @@ func _AdminService_DeleteNamespace_Handler(srv interface{}, ctx context.Context,
 	return interceptor(ctx, in, info, handler)
 }
 
+func _AdminService_PlanExpiry_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(PlanExpiryRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AdminServiceServer).PlanExpiry(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: AdminService_PlanExpiry_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AdminServiceServer).PlanExpiry(ctx, req.(*PlanExpiryRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _AdminService_Screen_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ScreenRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AdminServiceServer).Screen(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: AdminService_Screen_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AdminServiceServer).Screen(ctx, req.(*ScreenRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _AdminService_Backup_Handler(srv interface{}, stream grpc.ServerStream) error {
 	m := new(BackupRequest)
 	if err := stream.RecvMsg(m); err != nil {
@@ -282,6 +356,14 @@ var AdminService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "DeleteNamespace",
 			Handler:    _AdminService_DeleteNamespace_Handler,
+		},
+		{
+			MethodName: "PlanExpiry",
+			Handler:    _AdminService_PlanExpiry_Handler,
+		},
+		{
+			MethodName: "Screen",
+			Handler:    _AdminService_Screen_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{

@@ -616,6 +616,152 @@ func (x *ListResponse) GetNextPageToken() string {
 	return ""
 }
 
+// PinRequest is the request of Pin.
+type PinRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The namespace; see ViewRequest.namespace. Required.
+	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	// See CreateRequest.request_id.
+	RequestId string `protobuf:"bytes,2,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	// See CreateRequest.session.
+	Session string `protobuf:"bytes,3,opt,name=session,proto3" json:"session,omitempty"`
+	// The path of the file. Required.
+	Path string `protobuf:"bytes,4,opt,name=path,proto3" json:"path,omitempty"`
+	// Whether to take the pin off instead.
+	Unpin         bool `protobuf:"varint,5,opt,name=unpin,proto3" json:"unpin,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PinRequest) Reset() {
+	*x = PinRequest{}
+	mi := &file_memoryd_v1_file_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PinRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PinRequest) ProtoMessage() {}
+
+func (x *PinRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_memoryd_v1_file_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PinRequest.ProtoReflect.Descriptor instead.
+func (*PinRequest) Descriptor() ([]byte, []int) {
+	return file_memoryd_v1_file_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *PinRequest) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *PinRequest) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+func (x *PinRequest) GetSession() string {
+	if x != nil {
+		return x.Session
+	}
+	return ""
+}
+
+func (x *PinRequest) GetPath() string {
+	if x != nil {
+		return x.Path
+	}
+	return ""
+}
+
+func (x *PinRequest) GetUnpin() bool {
+	if x != nil {
+		return x.Unpin
+	}
+	return false
+}
+
+// PinResponse is the response of Pin.
+type PinResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The result, with the texts of view. Its content is empty on success.
+	Result *ToolResult `protobuf:"bytes,1,opt,name=result,proto3" json:"result,omitempty"`
+	// The revision that the change made, or of the namespace where the file was as asked for already; 0 on an error.
+	Revision int64 `protobuf:"varint,2,opt,name=revision,proto3" json:"revision,omitempty"`
+	// The file as it is now; absent on an error.
+	Entry         *Entry `protobuf:"bytes,3,opt,name=entry,proto3" json:"entry,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PinResponse) Reset() {
+	*x = PinResponse{}
+	mi := &file_memoryd_v1_file_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PinResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PinResponse) ProtoMessage() {}
+
+func (x *PinResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_memoryd_v1_file_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PinResponse.ProtoReflect.Descriptor instead.
+func (*PinResponse) Descriptor() ([]byte, []int) {
+	return file_memoryd_v1_file_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *PinResponse) GetResult() *ToolResult {
+	if x != nil {
+		return x.Result
+	}
+	return nil
+}
+
+func (x *PinResponse) GetRevision() int64 {
+	if x != nil {
+		return x.Revision
+	}
+	return 0
+}
+
+func (x *PinResponse) GetEntry() *Entry {
+	if x != nil {
+		return x.Entry
+	}
+	return nil
+}
+
 var File_memoryd_v1_file_proto protoreflect.FileDescriptor
 
 const file_memoryd_v1_file_proto_rawDesc = "" +
@@ -665,11 +811,24 @@ const file_memoryd_v1_file_proto_rawDesc = "" +
 	"\x06result\x18\x01 \x01(\v2\x16.memoryd.v1.ToolResultR\x06result\x12\x1a\n" +
 	"\brevision\x18\x02 \x01(\x03R\brevision\x12+\n" +
 	"\aentries\x18\x03 \x03(\v2\x11.memoryd.v1.EntryR\aentries\x12&\n" +
-	"\x0fnext_page_token\x18\x04 \x01(\tR\rnextPageToken2\xbc\x01\n" +
+	"\x0fnext_page_token\x18\x04 \x01(\tR\rnextPageToken\"\x8d\x01\n" +
+	"\n" +
+	"PinRequest\x12\x1c\n" +
+	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\x02 \x01(\tR\trequestId\x12\x18\n" +
+	"\asession\x18\x03 \x01(\tR\asession\x12\x12\n" +
+	"\x04path\x18\x04 \x01(\tR\x04path\x12\x14\n" +
+	"\x05unpin\x18\x05 \x01(\bR\x05unpin\"\x82\x01\n" +
+	"\vPinResponse\x12.\n" +
+	"\x06result\x18\x01 \x01(\v2\x16.memoryd.v1.ToolResultR\x06result\x12\x1a\n" +
+	"\brevision\x18\x02 \x01(\x03R\brevision\x12'\n" +
+	"\x05entry\x18\x03 \x01(\v2\x11.memoryd.v1.EntryR\x05entry2\xf4\x01\n" +
 	"\vFileService\x128\n" +
 	"\x03Put\x12\x16.memoryd.v1.PutRequest\x1a\x17.memoryd.v1.PutResponse(\x01\x128\n" +
 	"\x03Get\x12\x16.memoryd.v1.GetRequest\x1a\x17.memoryd.v1.GetResponse0\x01\x129\n" +
-	"\x04List\x12\x17.memoryd.v1.ListRequest\x1a\x18.memoryd.v1.ListResponseB\x9f\x01\n" +
+	"\x04List\x12\x17.memoryd.v1.ListRequest\x1a\x18.memoryd.v1.ListResponse\x126\n" +
+	"\x03Pin\x12\x16.memoryd.v1.PinRequest\x1a\x17.memoryd.v1.PinResponseB\x9f\x01\n" +
 	"\x0ecom.memoryd.v1B\tFileProtoP\x01Z9github.com/seed-7f2870e1/memoryd/gen/memoryd/v1;memorydv1\xa2\x02\x03MXX\xaa\x02\n" +
 	"Memoryd.V1\xca\x02\n" +
 	"Memoryd\\V1\xe2\x02\x16Memoryd\\V1\\GPBMetadata\xea\x02\vMemoryd::V1b\x06proto3"
@@ -686,7 +845,7 @@ func file_memoryd_v1_file_proto_rawDescGZIP() []byte {
 	return file_memoryd_v1_file_proto_rawDescData
 }
 
-var file_memoryd_v1_file_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
+var file_memoryd_v1_file_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
 var file_memoryd_v1_file_proto_goTypes = []any{
 	(*PutRequest)(nil),   // 0: memoryd.v1.PutRequest
 	(*PutHeader)(nil),    // 1: memoryd.v1.PutHeader
@@ -696,29 +855,35 @@ var file_memoryd_v1_file_proto_goTypes = []any{
 	(*GetHeader)(nil),    // 5: memoryd.v1.GetHeader
 	(*ListRequest)(nil),  // 6: memoryd.v1.ListRequest
 	(*ListResponse)(nil), // 7: memoryd.v1.ListResponse
-	(*ToolResult)(nil),   // 8: memoryd.v1.ToolResult
-	(*Entry)(nil),        // 9: memoryd.v1.Entry
+	(*PinRequest)(nil),   // 8: memoryd.v1.PinRequest
+	(*PinResponse)(nil),  // 9: memoryd.v1.PinResponse
+	(*ToolResult)(nil),   // 10: memoryd.v1.ToolResult
+	(*Entry)(nil),        // 11: memoryd.v1.Entry
 }
 var file_memoryd_v1_file_proto_depIdxs = []int32{
 	1,  // 0: memoryd.v1.PutRequest.header:type_name -> memoryd.v1.PutHeader
-	8,  // 1: memoryd.v1.PutResponse.result:type_name -> memoryd.v1.ToolResult
-	9,  // 2: memoryd.v1.PutResponse.entry:type_name -> memoryd.v1.Entry
+	10, // 1: memoryd.v1.PutResponse.result:type_name -> memoryd.v1.ToolResult
+	11, // 2: memoryd.v1.PutResponse.entry:type_name -> memoryd.v1.Entry
 	5,  // 3: memoryd.v1.GetResponse.header:type_name -> memoryd.v1.GetHeader
-	8,  // 4: memoryd.v1.GetHeader.result:type_name -> memoryd.v1.ToolResult
-	9,  // 5: memoryd.v1.GetHeader.entry:type_name -> memoryd.v1.Entry
-	8,  // 6: memoryd.v1.ListResponse.result:type_name -> memoryd.v1.ToolResult
-	9,  // 7: memoryd.v1.ListResponse.entries:type_name -> memoryd.v1.Entry
-	0,  // 8: memoryd.v1.FileService.Put:input_type -> memoryd.v1.PutRequest
-	3,  // 9: memoryd.v1.FileService.Get:input_type -> memoryd.v1.GetRequest
-	6,  // 10: memoryd.v1.FileService.List:input_type -> memoryd.v1.ListRequest
-	2,  // 11: memoryd.v1.FileService.Put:output_type -> memoryd.v1.PutResponse
-	4,  // 12: memoryd.v1.FileService.Get:output_type -> memoryd.v1.GetResponse
-	7,  // 13: memoryd.v1.FileService.List:output_type -> memoryd.v1.ListResponse
-	11, // [11:14] is the sub-list for method output_type
-	8,  // [8:11] is the sub-list for method input_type
-	8,  // [8:8] is the sub-list for extension type_name
-	8,  // [8:8] is the sub-list for extension extendee
-	0,  // [0:8] is the sub-list for field type_name
+	10, // 4: memoryd.v1.GetHeader.result:type_name -> memoryd.v1.ToolResult
+	11, // 5: memoryd.v1.GetHeader.entry:type_name -> memoryd.v1.Entry
+	10, // 6: memoryd.v1.ListResponse.result:type_name -> memoryd.v1.ToolResult
+	11, // 7: memoryd.v1.ListResponse.entries:type_name -> memoryd.v1.Entry
+	10, // 8: memoryd.v1.PinResponse.result:type_name -> memoryd.v1.ToolResult
+	11, // 9: memoryd.v1.PinResponse.entry:type_name -> memoryd.v1.Entry
+	0,  // 10: memoryd.v1.FileService.Put:input_type -> memoryd.v1.PutRequest
+	3,  // 11: memoryd.v1.FileService.Get:input_type -> memoryd.v1.GetRequest
+	6,  // 12: memoryd.v1.FileService.List:input_type -> memoryd.v1.ListRequest
+	8,  // 13: memoryd.v1.FileService.Pin:input_type -> memoryd.v1.PinRequest
+	2,  // 14: memoryd.v1.FileService.Put:output_type -> memoryd.v1.PutResponse
+	4,  // 15: memoryd.v1.FileService.Get:output_type -> memoryd.v1.GetResponse
+	7,  // 16: memoryd.v1.FileService.List:output_type -> memoryd.v1.ListResponse
+	9,  // 17: memoryd.v1.FileService.Pin:output_type -> memoryd.v1.PinResponse
+	14, // [14:18] is the sub-list for method output_type
+	10, // [10:14] is the sub-list for method input_type
+	10, // [10:10] is the sub-list for extension type_name
+	10, // [10:10] is the sub-list for extension extendee
+	0,  // [0:10] is the sub-list for field type_name
 }
 
 func init() { file_memoryd_v1_file_proto_init() }
@@ -742,7 +907,7 @@ func file_memoryd_v1_file_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_memoryd_v1_file_proto_rawDesc), len(file_memoryd_v1_file_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   8,
+			NumMessages:   10,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

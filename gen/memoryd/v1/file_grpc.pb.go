@@ -22,6 +22,7 @@ const (
 	FileService_Put_FullMethodName  = "/memoryd.v1.FileService/Put"
 	FileService_Get_FullMethodName  = "/memoryd.v1.FileService/Get"
 	FileService_List_FullMethodName = "/memoryd.v1.FileService/List"
+	FileService_Pin_FullMethodName  = "/memoryd.v1.FileService/Pin"
 )
 
 // FileServiceClient is the client API for FileService service.
@@ -38,6 +39,9 @@ type FileServiceClient interface {
 	Get(ctx context.Context, in *GetRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[GetResponse], error)
 	// List lists every entry below a directory, hidden ones and all depths, page by page. Of a file it lists the file.
 	List(ctx context.Context, in *ListRequest, opts ...grpc.CallOption) (*ListResponse, error)
+	// Pin keeps a file from expiring, however long nobody views it, or lets it expire again. A directory is
+	// INVALID_ARGUMENT.
+	Pin(ctx context.Context, in *PinRequest, opts ...grpc.CallOption) (*PinResponse, error)
 }
 
 type fileServiceClient struct {
@@ -90,6 +94,16 @@ func (c *fileServiceClient) List(ctx context.Context, in *ListRequest, opts ...g
 	return out, nil
 }
 
+func (c *fileServiceClient) Pin(ctx context.Context, in *PinRequest, opts ...grpc.CallOption) (*PinResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(PinResponse)
+	err := c.cc.Invoke(ctx, FileService_Pin_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // FileServiceServer is the server API for FileService service.
 // All implementations must embed UnimplementedFileServiceServer
 // for forward compatibility.
@@ -104,6 +118,9 @@ type FileServiceServer interface {
 	Get(*GetRequest, grpc.ServerStreamingServer[GetResponse]) error
 	// List lists every entry below a directory, hidden ones and all depths, page by page. Of a file it lists the file.
 	List(context.Context, *ListRequest) (*ListResponse, error)
+	// Pin keeps a file from expiring, however long nobody views it, or lets it expire again. A directory is
+	// INVALID_ARGUMENT.
+	Pin(context.Context, *PinRequest) (*PinResponse, error)
 	mustEmbedUnimplementedFileServiceServer()
 }
 
@@ -122,6 +139,9 @@ func (UnimplementedFileServiceServer) Get(*GetRequest, grpc.ServerStreamingServe
 }
 func (UnimplementedFileServiceServer) List(context.Context, *ListRequest) (*ListResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method List not implemented")
+}
+func (UnimplementedFileServiceServer) Pin(context.Context, *PinRequest) (*PinResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Pin not implemented")
 }
 func (UnimplementedFileServiceServer) mustEmbedUnimplementedFileServiceServer() {}
 func (UnimplementedFileServiceServer) testEmbeddedByValue()                     {}
@@ -180,6 +200,24 @@ func _FileService_List_Handler(srv interface{}, ctx context.Context, dec func(in
 	return interceptor(ctx, in, info, handler)
 }
 
+func _FileService_Pin_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(PinRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(FileServiceServer).Pin(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: FileService_Pin_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(FileServiceServer).Pin(ctx, req.(*PinRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // FileService_ServiceDesc is the grpc.ServiceDesc for FileService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -190,6 +228,10 @@ var FileService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "List",
 			Handler:    _FileService_List_Handler,
+		},
+		{
+			MethodName: "Pin",
+			Handler:    _FileService_Pin_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{

@@ -1919,7 +1919,9 @@ type Entry struct {
 	// The revision of the namespace at which it, or anything below it, last changed.
 	Revision int64 `protobuf:"varint,8,opt,name=revision,proto3" json:"revision,omitempty"`
 	// The files below the directory, at any depth. 0 for a file.
-	FileCount     int64 `protobuf:"varint,9,opt,name=file_count,json=fileCount,proto3" json:"file_count,omitempty"`
+	FileCount int64 `protobuf:"varint,9,opt,name=file_count,json=fileCount,proto3" json:"file_count,omitempty"`
+	// Whether the file is kept from expiring; see FileService.Pin.
+	Pinned        bool `protobuf:"varint,10,opt,name=pinned,proto3" json:"pinned,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2015,6 +2017,13 @@ func (x *Entry) GetFileCount() int64 {
 		return x.FileCount
 	}
 	return 0
+}
+
+func (x *Entry) GetPinned() bool {
+	if x != nil {
+		return x.Pinned
+	}
+	return false
 }
 
 var File_memoryd_v1_memory_proto protoreflect.FileDescriptor
@@ -2176,7 +2185,7 @@ const file_memoryd_v1_memory_proto_rawDesc = "" +
 	"\x05Image\x12\x1d\n" +
 	"\n" +
 	"media_type\x18\x01 \x01(\tR\tmediaType\x12\x12\n" +
-	"\x04data\x18\x02 \x01(\fR\x04data\"\xce\x02\n" +
+	"\x04data\x18\x02 \x01(\fR\x04data\"\xe6\x02\n" +
 	"\x05Entry\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12)\n" +
 	"\x04kind\x18\x02 \x01(\x0e2\x15.memoryd.v1.EntryKindR\x04kind\x12\x1d\n" +
@@ -2188,7 +2197,9 @@ const file_memoryd_v1_memory_proto_rawDesc = "" +
 	"\rmodified_time\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\fmodifiedTime\x12\x1a\n" +
 	"\brevision\x18\b \x01(\x03R\brevision\x12\x1d\n" +
 	"\n" +
-	"file_count\x18\t \x01(\x03R\tfileCount*V\n" +
+	"file_count\x18\t \x01(\x03R\tfileCount\x12\x16\n" +
+	"\x06pinned\x18\n" +
+	" \x01(\bR\x06pinned*V\n" +
 	"\tEntryKind\x12\x1a\n" +
 	"\x16ENTRY_KIND_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fENTRY_KIND_FILE\x10\x01\x12\x18\n" +
