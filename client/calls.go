@@ -70,6 +70,11 @@ func (c *Client) List(ctx context.Context, req *memoryv1.ListRequest) (*memoryv1
 	return call(ctx, c, c.files.List, req)
 }
 
+// Pin keeps a file from expiring, or lets it expire again.
+func (c *Client) Pin(ctx context.Context, req *memoryv1.PinRequest) (*memoryv1.PinResponse, error) {
+	return call(ctx, c, c.files.Pin, req)
+}
+
 // GetNamespace returns a namespace with its settings. One that was never written is returned empty.
 func (c *Client) GetNamespace(
 	ctx context.Context, req *memoryv1.GetNamespaceRequest,
@@ -102,6 +107,18 @@ func (c *Client) DeleteNamespace(
 		return &memoryv1.DeleteNamespaceResponse{}, nil
 	}
 	return resp, err
+}
+
+// PlanExpiry lists the files of a namespace that expire, page by page, and removes none of them.
+func (c *Client) PlanExpiry(
+	ctx context.Context, req *memoryv1.PlanExpiryRequest,
+) (*memoryv1.PlanExpiryResponse, error) {
+	return call(ctx, c, c.admin.PlanExpiry, req)
+}
+
+// Screen searches the files of a namespace for what looks like a secret, page by page, and changes nothing.
+func (c *Client) Screen(ctx context.Context, req *memoryv1.ScreenRequest) (*memoryv1.ScreenResponse, error) {
+	return call(ctx, c, c.admin.Screen, req)
 }
 
 // method is a method of a generated client.

@@ -5,10 +5,12 @@ import (
 	"crypto/rand"
 	"fmt"
 	mathrand "math/rand/v2"
+	"slices"
 	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/keepalive"
 
@@ -51,6 +53,12 @@ type options struct {
 	timeout     time.Duration
 	retryBudget time.Duration
 	dialOptions []grpc.DialOption
+
+	transport func() (credentials.TransportCredentials, error) // nil: plain text
+	authority string                                           // what the service is called; "": as the target says
+	token     func() (string, error)                           // nil: none
+	tokenErr  error                                            // what is wrong with the token already
+	plainText bool                                             // the token may go anywhere
 }
 
 // WithTimeout sets the deadline of calls whose context has none, which is DefaultTimeout otherwise. 0 or less is no
@@ -68,16 +76,16 @@ func WithRetryBudget(d time.Duration) Option {
 	return func(o *options) { o.retryBudget = d }
 }
 
-// WithDialOptions adds options of gRPC, such as credentials or interceptors. They come after the package's own, so
-// that they win.
+// WithDialOptions adds options of gRPC, such as interceptors. They come after the package's own, so that they win:
+// transport credentials among them replace those of WithTLS and WithTLSFiles.
 func WithDialOptions(opts ...grpc.DialOption) Option {
 	return func(o *options) { o.dialOptions = append(o.dialOptions, opts...) }
 }
 
 // Dial makes a client of the memoryd at target, without waiting for the connection: that is made by the first call,
 // and made again when it is lost. The target is "host:port", "unix:///path", "unix:path", or any other target whose
-// scheme gRPC knows, such as "dns:///host:port"; empty is DefaultTarget. The connection is in plain text unless
-// WithDialOptions brings credentials.
+// scheme gRPC knows, such as "dns:///host:port"; empty is DefaultTarget. The connection is in plain text without
+// WithTLS and WithTLSFiles.
 func Dial(target string, opts ...Option) (*Client, error) {
 	o := options{timeout: DefaultTimeout, retryBudget: DefaultRetryBudget}
 	for _, opt := range opts {
@@ -90,7 +98,11 @@ func Dial(target string, opts ...Option) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("dial memoryd: %w", err)
 	}
-	conn, err := grpc.NewClient(target, append(defaultDialOptions(), o.dialOptions...)...)
+	creds, err := o.credentials()
+	if err != nil {
+		return nil, fmt.Errorf("dial memoryd: %w", err)
+	}
+	conn, err := grpc.NewClient(target, slices.Concat(defaultDialOptions(), creds, o.dialOptions)...)
 	if err != nil {
 		return nil, fmt.Errorf("dial memoryd at %q: %w", target, err)
 	}

@@ -22,5 +22,12 @@
 //
 // If no attempt got an answer, MayHaveBeenMade tells whether the change may have been made, and so does the handler.
 //
+// # Credentials
+//
+// WithTLSFiles and WithTLS encrypt the connection, and show the service a certificate of the client where it wants one.
+// WithTokenFile and WithToken send a bearer token, but never in plain text to another machine. Files are read again
+// when they may have been renewed, so that a client can live on. Whom the service does not let in gets the code
+// UNAUTHENTICATED or PERMISSION_DENIED, and the model reads that it has no access.
+//
 // A Client and its handlers are safe for concurrent use.
 package client

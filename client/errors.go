@@ -16,6 +16,7 @@ const errorDomain = "memoryd"
 // Reasons of the service that the client acts on.
 const (
 	reasonNamespaceNotFound = "NAMESPACE_NOT_FOUND"
+	reasonNamespaceReadOnly = "NAMESPACE_READ_ONLY" // for this caller
 	reasonOutcomeUnknown    = "OUTCOME_UNKNOWN"
 	reasonRequestIDReused   = "REQUEST_ID_REUSED"
 	reasonStoreReadOnly     = "STORE_READ_ONLY"

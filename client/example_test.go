@@ -82,3 +82,15 @@ func ExampleClient_Put() {
 	}
 	fmt.Println("stored at revision", resp.GetRevision())
 }
+
+// A client of a service on another machine, which wants to know who calls. The files may be replaced while it is in use.
+func ExampleWithTokenFile() {
+	c, err := client.Dial("memoryd.internal:7711",
+		client.WithTLSFiles(client.TLSFiles{CA: "/etc/memoryd/ca.pem"}),
+		client.WithTokenFile("/run/secrets/memoryd-token"),
+	)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer c.Close()
+}

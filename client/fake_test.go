@@ -71,14 +71,14 @@ func emptyResponse(fullMethod string) proto.Message {
 }
 
 // serve serves f on a listener until the test ends or the server is stopped.
-func serve(t *testing.T, l net.Listener, f *fake) *grpc.Server {
+func serve(t *testing.T, l net.Listener, f *fake, opts ...grpc.ServerOption) *grpc.Server {
 	t.Helper()
-	s := grpc.NewServer(
+	s := grpc.NewServer(append([]grpc.ServerOption{
 		grpc.UnaryInterceptor(f.intercept),
 		grpc.MaxRecvMsgSize(maxRequestBytes),
 		grpc.MaxSendMsgSize(maxResponseBytes),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 10e9, PermitWithoutStream: true}),
-	)
+	}, opts...)...)
 	memoryv1.RegisterMemoryServiceServer(s, f)
 	memoryv1.RegisterFileServiceServer(s, f)
 	memoryv1.RegisterAdminServiceServer(s, f)

@@ -176,6 +176,7 @@ func TestHandle_Statuses(t *testing.T) {
 		{"internal, unchanged", serviceError(codes.Internal, "INTERNAL", true), problem, problem},
 		{"unauthenticated", serviceError(codes.Unauthenticated, "UNAUTHENTICATED", true), notPermitted, notPermitted},
 		{"denied", serviceError(codes.PermissionDenied, "PERMISSION_DENIED", true), notPermitted, notPermitted},
+		{"may only read", serviceError(codes.PermissionDenied, "NAMESPACE_READ_ONLY", true), readOnly, readOnly},
 		// Not of the service.
 		{"denied by a proxy", status.Error(codes.PermissionDenied, "403"), notPermitted, notPermitted},
 		{"proxy without upstream", status.Error(codes.Unavailable, "503"), unreachable, unknown},

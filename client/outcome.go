@@ -33,10 +33,10 @@ func failedResult(err error, input inputFacts) Result {
 	st := status.Convert(err)
 	info := errorInfo(st)
 	switch code := st.Code(); {
+	case info.GetReason() == reasonStoreReadOnly || info.GetReason() == reasonNamespaceReadOnly:
+		return errorResult(memoryv1.Reason_REASON_READ_ONLY, textReadOnly)
 	case code == codes.PermissionDenied || code == codes.Unauthenticated:
 		return errorResult(memoryv1.Reason_REASON_NOT_PERMITTED, textNotPermitted)
-	case info.GetReason() == reasonStoreReadOnly:
-		return errorResult(memoryv1.Reason_REASON_READ_ONLY, textReadOnly)
 	case info.GetReason() == reasonRequestIDReused:
 		return errorResult(memoryv1.Reason_REASON_REQUEST_ID_REUSED, textRequestReused)
 	case code == codes.ResourceExhausted:

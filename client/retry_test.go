@@ -278,10 +278,10 @@ func (n *network) dial(ctx context.Context, _ string) (net.Conn, error) {
 }
 
 // start serves f where clients look for it.
-func (n *network) start(t *testing.T, f *fake) *grpc.Server {
+func (n *network) start(t *testing.T, f *fake, opts ...grpc.ServerOption) *grpc.Server {
 	t.Helper()
 	l := bufconn.Listen(64 << 10)
-	s := serve(t, l, f)
+	s := serve(t, l, f, opts...)
 	n.listener.Store(l)
 	return s
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/seed-7f2870e1/memoryd/client"
 	"github.com/seed-7f2870e1/memoryd/client/agentkit"
+	"github.com/seed-7f2870e1/memoryd/cmd/internal/connect"
 )
 
 // The exit status of the program. They are those of memoryctl where it has them.
@@ -72,9 +73,11 @@ func (c *cli) exitStatus(ctx context.Context, cmd *cobra.Command, err error) int
 		c.complain("%v", err)
 		return exitStopped
 	case client.IsUnreachable(err):
-		c.complain("memoryd cannot be reached at %s: start memoryd there, or say where it is with --addr or "+
-			"MEMORYCTL_ADDR (%v)", c.addr, err)
+		c.complain("memoryd cannot be reached at %s: %s (%v)", c.addr, connect.Advice(err), err)
 		return exitUnreachable
+	}
+	if advice := connect.Advice(err); advice != "" {
+		err = fmt.Errorf("%w: %s", err, advice)
 	}
 	c.complain("%v", err)
 	return exitOther

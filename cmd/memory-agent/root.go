@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/seed-7f2870e1/memoryd/cmd/internal/buildinfo"
+	"github.com/seed-7f2870e1/memoryd/cmd/internal/connect"
 )
 
 // cli is one run of the command line.
@@ -53,7 +54,10 @@ place of Claude, so that everything works offline.`,
 		},
 	}
 	root.SetFlagErrorFunc(flagError)
-	root.AddCommand(c.demoCommand(), c.runCommand(), newSimulateCommand(), c.versionCommand(), exitStatusTopic())
+	root.AddCommand(
+		c.demoCommand(), c.runCommand(), newSimulateCommand(), c.versionCommand(),
+		connect.Topic(), exitStatusTopic(),
+	)
 	return root
 }
 

@@ -17,6 +17,7 @@ import (
 
 	"github.com/seed-7f2870e1/memoryd/client"
 	"github.com/seed-7f2870e1/memoryd/client/claudetest"
+	"github.com/seed-7f2870e1/memoryd/cmd/internal/connect"
 )
 
 const (
@@ -45,6 +46,8 @@ var defaultItems = []string{
 // runOptions are the flags of run.
 type runOptions struct {
 	addr, namespace string
+	connection      connect.Flags
+	dialOptions     []client.Option // by connection and the environment
 	docs            string
 	question        string
 	items           []string
@@ -112,6 +115,7 @@ below it; at most 1,000 are seen. Hidden files and symbolic links are left out.`
 	flags.Int64Var(&o.clearing.atLeast, "clear-at-least", 10_000,
 		"`TOKENS` that a clearing must gain, or else it is not made; 0 is any")
 	flags.StringVar(&o.transcript, "transcript", "", "new `FILE` to write the run to, for memory-agent simulate")
+	o.connection.Add(cmd, flags)
 	flags.Int64Var(&o.holdAfter, "hold-after-change", 0, "stop dead after so many changes of the memory")
 	must(flags.MarkHidden("hold-after-change"))
 	return cmd
@@ -133,6 +137,10 @@ func (o *runOptions) settle(cmd *cobra.Command) error {
 		if *f.value == "" {
 			return usageErrorf("--%s is empty", f.name)
 		}
+	}
+	var err error
+	if o.dialOptions, err = o.connection.Options(flags, os.Getenv); err != nil {
+		return usageErrorf("%v", err)
 	}
 	o.question = strings.TrimSpace(o.question)
 	o.questionGiven, o.itemsGiven = flags.Changed("question"), flags.Changed("item")
@@ -200,7 +208,7 @@ func (c *cli) runSession(ctx context.Context, o *runOptions) (err error) {
 	if err != nil {
 		return err
 	}
-	memory, err := client.Dial(o.addr, client.WithRetryBudget(c.retryBudget))
+	memory, err := client.Dial(o.addr, append(o.dialOptions, client.WithRetryBudget(c.retryBudget))...)
 	if err != nil {
 		return usageErrorf("%v", err)
 	}

@@ -18,6 +18,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/cobra"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
 
 	"github.com/seed-7f2870e1/memoryd/client"
 	"github.com/seed-7f2870e1/memoryd/client/agentkit"
@@ -311,6 +316,8 @@ func TestRun_Usage(t *testing.T) {
 		{"run --bogus", "unknown flag: --bogus"},
 		{"run --addr ''", "--addr is empty"},
 		{"run --addr nowhere", `dial memoryd: bad target "nowhere": want host:port (missing port in address)`},
+		{"run --tls-key k.pem", "--tls-key k.pem: its certificate is missing: give it with --tls-cert"},
+		{"run --token-file /nowhere/t", "--token-file: stat /nowhere/t: no such file or directory"},
 		{"run -n ''", "--namespace is empty"},
 		{"run --question ''", "--question is empty"},
 		{"run --question a\nb", "--question has more than one line"},
@@ -363,6 +370,44 @@ func TestRun_Unreachable(t *testing.T) {
 	want := "memory-agent: memoryd cannot be reached at " + addr + ": start memoryd there"
 	if code != exitUnreachable || !strings.HasPrefix(stderr.String(), want) || strings.Count(stderr.String(), "\n") != 1 {
 		t.Errorf("got status %d and %q, want %d and %q", code, stderr.String(), exitUnreachable, want)
+	}
+}
+
+// The token of the environment reaches the service, and who is not let in is told what to do.
+func TestRun_Token(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var token []string
+	refuse := func(_ any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, _ grpc.StreamHandler) error {
+		md, _ := metadata.FromIncomingContext(stream.Context())
+		token = md.Get("authorization")
+		st, err := status.New(codes.Unauthenticated, "the caller is not known").WithDetails(
+			&errdetails.ErrorInfo{Domain: "memoryd", Reason: "UNAUTHENTICATED"})
+		if err != nil {
+			return err
+		}
+		return st.Err()
+	}
+	server := grpc.NewServer(grpc.StreamInterceptor(refuse)) // the first call gets the checklist
+	memoryv1.RegisterFileServiceServer(server, memoryv1.UnimplementedFileServiceServer{})
+	done := make(chan error, 1)
+	go func() { done <- server.Serve(listener) }()
+	defer func() {
+		server.Stop()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}()
+	t.Setenv("MEMORYCTL_TOKEN", "told")
+	got := run(t, "run", "--offline", "--addr", listener.Addr().String())
+	if got.Status != exitOther || !strings.Contains(got.Stderr, "MEMORYCTL_TOKEN or --token-file") ||
+		strings.Contains(got.Stderr, "told") {
+		t.Errorf("got %+v, want status %d and what to do, without the token", got, exitOther)
+	}
+	if len(token) != 1 || token[0] != "Bearer told" {
+		t.Errorf("the service got %q, want the token", token)
 	}
 }
 

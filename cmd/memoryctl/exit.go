@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/seed-7f2870e1/memoryd/client"
+	"github.com/seed-7f2870e1/memoryd/cmd/internal/connect"
 )
 
 // The exit status of the program.
@@ -29,11 +30,13 @@ const exitStatusText = `Exit status of memoryctl:
   1  the memory says no: the file does not exist, the text occurs twice, ...
      The reason is on standard error (with -o json, in the object on standard
      output). Nothing was changed; import has put in the rest, and says what it
-     refused. export: the memory changed meanwhile.
+     refused. export: the memory changed meanwhile. screen: something was found.
   2  usage: an unknown command or flag, a missing argument. Nothing was changed.
-  3  memoryd cannot be reached at --addr, or did not answer within --timeout
-  4  anything else: memoryd refused or could not serve the call, standard input
-     could not be read, standard output was closed, or memoryctl was interrupted
+  3  memoryd cannot be reached at --addr, by TLS where that is asked for, or did
+     not answer within --timeout
+  4  anything else: memoryd does not know or does not let in whoever calls, or
+     could not serve the call; standard input could not be read, standard output
+     was closed, or memoryctl was interrupted
 
 "memoryctl tool" reports what goes wrong with a call in the result of the call,
 and says on standard error why memoryd did not answer. Its status is 0 when
@@ -102,12 +105,15 @@ func (c *cli) explain(err error) string {
 		return fmt.Sprintf("memoryd at %s did not answer within %s: try a longer --timeout or another --addr",
 			c.addr, c.timeout)
 	case client.IsUnreachable(err):
-		return fmt.Sprintf("memoryd cannot be reached at %s: start memoryd there, or say where it is with --addr or "+
-			"MEMORYCTL_ADDR (%s)", c.addr, st.Message())
+		return fmt.Sprintf("memoryd cannot be reached at %s: %s (%s)", c.addr, connect.Advice(err), st.Message())
 	case client.Reason(err) == "":
 		return fmt.Sprintf("%s (%s)", st.Message(), codeName(st.Code()))
 	}
-	return fmt.Sprintf("%s (%s, %s)", st.Message(), codeName(st.Code()), client.Reason(err))
+	text := st.Message()
+	if advice := connect.Advice(err); advice != "" {
+		text += ": " + advice
+	}
+	return fmt.Sprintf("%s (%s, %s)", text, codeName(st.Code()), client.Reason(err))
 }
 
 // doubt is the remark on a change of which nobody knows whether it was made.

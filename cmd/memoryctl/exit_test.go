@@ -45,6 +45,13 @@ func TestUsage(t *testing.T) {
 		{"view x --timeout 5", "", `invalid argument "5" for "--timeout" flag: time: missing unit in duration "5"`},
 		{"view x --addr ''", "", `--addr is empty`},
 		{"view x --addr nowhere", "", `dial memoryd: bad target "nowhere": want host:port (missing port in address)`},
+		{"view x --token-file /nowhere/t", "", `--token-file: stat /nowhere/t: no such file or directory`},
+		{
+			"view x --tls-ca /nowhere/ca.pem", "",
+			`dial memoryd: read certificate authorities: open /nowhere/ca.pem: no such file or directory`,
+		},
+		{"view x --tls-cert c.pem", "", `--tls-cert c.pem: its key is missing: give it with --tls-key`},
+		{"view x --token secret", "", `unknown flag: --token`},
 		{"view x -n ''", "", `--namespace is empty`},
 		{"view x -n \xff", "", `--namespace "\xff" is not valid UTF-8`},
 		{"view \xff", "", `argument "\xff" is not valid UTF-8`},
@@ -128,6 +135,20 @@ func TestStatus(t *testing.T) {
 			exitOther,
 			"the store is read-only (FAILED_PRECONDITION, STORE_READ_ONLY)",
 			"the store is read-only (FAILED_PRECONDITION, STORE_READ_ONLY)",
+		},
+		{
+			"unauthenticated", statusError(codes.Unauthenticated, "UNAUTHENTICATED", "the caller is not known", true),
+			exitOther,
+			"the caller is not known: give a valid token with MEMORYCTL_TOKEN or --token-file, or a certificate with " +
+				"--tls-cert and --tls-key (UNAUTHENTICATED, UNAUTHENTICATED)",
+			"the caller is not known: give a valid token with MEMORYCTL_TOKEN or --token-file, or a certificate with " +
+				"--tls-cert and --tls-key (UNAUTHENTICATED, UNAUTHENTICATED)",
+		},
+		{
+			"denied", statusError(codes.PermissionDenied, "PERMISSION_DENIED", "access is not permitted", true),
+			exitOther,
+			"access is not permitted: ask whoever runs memoryd for a right to it (PERMISSION_DENIED, PERMISSION_DENIED)",
+			"access is not permitted: ask whoever runs memoryd for a right to it (PERMISSION_DENIED, PERMISSION_DENIED)",
 		},
 		{
 			"unavailable, by the service", statusError(codes.Unavailable, "STORE_BUSY", "the store is busy", true),

@@ -1,0 +1,116 @@
+package connect
+
+import (
+	"crypto/tls"
+	"errors"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/seed-7f2870e1/memoryd/client"
+	memoryv1 "github.com/seed-7f2870e1/memoryd/gen/memoryd/v1"
+)
+
+// The texts are those that gRPC and crypto/tls really have.
+func TestAdvice_TLS(t *testing.T) {
+	ca, other := newAuthority(t), newAuthority(t)
+	secure := func(cert tls.Certificate) *tls.Config { return &tls.Config{Certificates: []tls.Certificate{cert}} }
+	localhost := ca.issue(t, "memoryd", time.Hour, "localhost")
+	mutual := secure(localhost)
+	mutual.ClientCAs, mutual.ClientAuth = ca.pool(), tls.RequireAndVerifyClientCert
+	mutual12 := mutual.Clone()
+	mutual12.MaxVersion = tls.VersionTLS12 // under which the refusal comes within the handshake
+	cert, key := certFiles(t, other.issue(t, "stranger", time.Hour))
+	trusting := client.WithTLSFiles(client.TLSFiles{CA: ca.file})
+	stranger := client.WithTLSFiles(client.TLSFiles{CA: ca.file, Cert: cert, Key: key})
+
+	const (
+		closed     = "it closed the connection: it may have been stopped, want TLS"
+		refusesOur = "it does not take the client certificate"
+	)
+	for _, tt := range []struct {
+		name   string
+		server *tls.Config
+		opt    client.Option
+		want   []string // one of them
+	}{
+		{"unknown authority", secure(localhost), client.WithTLS(nil), []string{"nobody who is trusted here has signed"}},
+		{"expired", secure(ca.issue(t, "memoryd", -time.Minute, "localhost")), trusting, []string{"its certificate has expired"}},
+		{"another name", secure(ca.issue(t, "memoryd", time.Hour, "elsewhere")), trusting, []string{"its certificate is for another name"}},
+		{"no name", secure(ca.issue(t, "memoryd", time.Hour)), trusting, []string{"its certificate is not one for this address"}},
+		{"plain text", nil, trusting, []string{"it does not speak TLS there"}},
+		{"TLS", secure(localhost), client.WithTimeout(time.Minute), []string{closed}},
+		{"no client certificate", mutual12, trusting, []string{"it wants a client certificate", refusesOur}},
+		{"another client certificate", mutual12, stranger, []string{refusesOur}},
+		// The refusal of TLS 1.3 comes after the handshake, and may come too late.
+		{"no client certificate, TLS 1.3", mutual, trusting, []string{"it wants a client certificate", closed}},
+		{"another client certificate, TLS 1.3", mutual, stranger, []string{refusesOur, closed}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			target, _ := serve(t, tt.server)
+			err := view(t, target, tt.opt)
+			got := Advice(err)
+			for _, want := range tt.want {
+				if strings.HasPrefix(got, want) {
+					return
+				}
+			}
+			t.Errorf("got %q about %v, want one of %q", got, err, tt.want)
+		})
+	}
+}
+
+// Files that were good for Dial may be gone for the connection.
+func TestAdvice_FilesGone(t *testing.T) {
+	ca := newAuthority(t)
+	cert, key := certFiles(t, ca.issue(t, "agent", time.Hour))
+	target, _ := serve(t, nil)
+	c, err := client.Dial(target, client.WithRetryBudget(0),
+		client.WithTLSFiles(client.TLSFiles{CA: ca.file, Cert: cert, Key: key}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = c.Close() }() // nothing is under way any more
+	if err := os.Remove(ca.file); err != nil {
+		t.Fatal(err)
+	}
+	_, err = c.View(t.Context(), &memoryv1.ViewRequest{})
+	if got, want := Advice(err), "the file of --tls-ca can no longer be used"; got != want {
+		t.Errorf("got %q about %v, want %q", got, err, want)
+	}
+}
+
+func TestAdvice(t *testing.T) {
+	of := func(code codes.Code, reason string) error {
+		st, err := status.New(code, "no").WithDetails(&errdetails.ErrorInfo{Domain: "memoryd", Reason: reason})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return st.Err()
+	}
+	for _, tt := range []struct {
+		name string
+		err  error
+		want string
+	}{
+		{"nobody listens", status.Error(codes.Unavailable, "connection refused"), "start memoryd there, or say where it is with --addr or MEMORYCTL_ADDR"},
+		{"unauthenticated", of(codes.Unauthenticated, "UNAUTHENTICATED"), "give a valid token with MEMORYCTL_TOKEN or --token-file, or a certificate with --tls-cert and --tls-key"},
+		{"denied", of(codes.PermissionDenied, "PERMISSION_DENIED"), "ask whoever runs memoryd for a right to it"},
+		{"read-only", of(codes.PermissionDenied, "NAMESPACE_READ_ONLY"), "ask whoever runs memoryd for the right to write there"},
+		{"by the client itself", status.Error(codes.Unauthenticated, "the token is empty"), ""},
+		{"something else", of(codes.NotFound, "NAMESPACE_NOT_FOUND"), ""},
+		{"no status", errors.New("x509: what?"), ""},
+		{"none", nil, ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := Advice(tt.err); got != tt.want {
+				t.Errorf("got %q, want %q", got, tt.want)
+			}
+		})
+	}
+}
