@@ -19,7 +19,7 @@ import (
 const (
 	// MaxKeyBytes is the most bytes a key may have, its scope not counted.
 	MaxKeyBytes = 1280
-	// MaxValueBytes is the most bytes a value may have. Engines leave headroom above it for a decorator's overhead.
+	// MaxValueBytes is the most bytes a value may have.
 	MaxValueBytes = 256 << 10
 	// MaxWrites is the most Puts and Deletes one transaction may make; two of the same key count as two.
 	MaxWrites = 20_000
@@ -29,11 +29,18 @@ const (
 	MaxScopeBytes = 200
 )
 
+// MaxOverheadBytes is the most bytes that a decorator may add to a value. The limits above are those of its callers, so
+// an engine can be opened with headroom for it: then it takes values that are longer by the overhead, and in a
+// transaction as many bytes more for each write, and one write of the decorator's own, of at most 1 KiB. Every engine
+// reads what was written with headroom, whether it was opened with it or not.
+const MaxOverheadBytes = 64
+
 // BulkPrefix is the first byte of every key that holds file contents.
 const BulkPrefix = 0xff
 
 // ReservedScope belongs to the store itself (schema version, cursors). It is outside the grammar of namespaces, and
-// Scopes does not list it. Engines and decorators keep keys of their own there that begin with their name and a dot.
+// Scopes does not list it. Engines and decorators keep keys of their own there that begin with their name, which is of
+// small letters and ends with "kv", and a dot. Those are nobody else's, and a decorator may hide them.
 const ReservedScope = "~store"
 
 // Errors of engines. Test them with errors.Is.

@@ -9,6 +9,7 @@
 //
 //	memoryd.db.schema-1              a backup from before the migration to the next schema version
 //	memoryd.db.before-restore-TIME   what a restore took the place of
+//	memoryd.db.before-encrypt-TIME   what Rewrite took the place of, with the suffix that it was given
 //	create-*.tmp and the like        what is under way, or was when the process was killed; the next start removes it
 //
 // Whoever puts another file in the place of memoryd.db holds the lock of the one that is there.
@@ -81,6 +82,12 @@ type Options struct {
 	// MapBytes is how much address space is mapped at first; 0 is DefaultMapBytes. When the file grows beyond what is
 	// mapped, updates wait until every View has ended that runs.
 	MapBytes int
+	// OverheadBytes is how much a decorator adds to each value, at most kv.MaxOverheadBytes: the store takes that much
+	// more than the limits of package kv. 0 is without a decorator.
+	OverheadBytes int
+	// Check is called with the store that is there, for reading, before a byte of the directory is changed. Its error
+	// ends Open. It is not called where there is no store yet, nor with ReadOnly. nil checks nothing.
+	Check func(ctx context.Context, store kv.Store) error
 	// Logger gets what errors must not tell, such as the cause of a failed commit; nil discards it.
 	Logger *slog.Logger
 
@@ -203,8 +210,13 @@ func (s *Store) openWritable(ctx context.Context) error {
 	// writes it while we may read.
 	began := s.now()
 	unclean := false
-	switch _, err := s.inspect(ctx); {
+	switch version, err := s.inspect(ctx); {
 	case err == nil:
+		if s.options.Check != nil && version > 0 {
+			if err := s.options.Check(ctx, forReading{s}); err != nil {
+				return s.closeUnless(err)
+			}
+		}
 		unclean = os.Remove(s.lockPath()) == nil
 		if err := s.db.Close(); err != nil {
 			return err
@@ -228,6 +240,14 @@ func (s *Store) openWritable(ctx context.Context) error {
 		s.log.Info("found the free pages of the store", "dir", s.options.Dir, "took", s.now().Sub(began))
 	}
 	return s.closeUnless(s.takeOver())
+}
+
+// forReading is a store that nobody commits to yet.
+type forReading struct{ *Store }
+
+// Update implements kv.Store.
+func (forReading) Update(context.Context, string, func(kv.Tx) error) error {
+	return fmt.Errorf("update: %w", kv.ErrReadOnly)
 }
 
 // openForWriting opens the database for writing. It must exist; where it is empty, bbolt fills it.

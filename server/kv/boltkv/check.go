@@ -8,7 +8,6 @@ import (
 
 	bolt "go.etcd.io/bbolt"
 
-	"github.com/seed-7f2870e1/memoryd/server/kv"
 	"github.com/seed-7f2870e1/memoryd/server/kv/internal/txn"
 )
 
@@ -69,7 +68,7 @@ func checkEntry(stored []byte, valueBytes int64, bulk bool) error {
 	switch {
 	case isBulk(key) != bulk:
 		return errors.New("belongs to the other bucket")
-	case valueBytes > kv.MaxValueBytes:
+	case valueBytes > maxStoredBytes:
 		return fmt.Errorf("value of %d bytes", valueBytes)
 	}
 	return nil

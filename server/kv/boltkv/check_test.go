@@ -43,7 +43,7 @@ func TestCheck_Entries(t *testing.T) {
 		{"long scope", bucketMeta, strings.Repeat("s", 201) + "\x00key", []byte("x"), "201 bytes"},
 		{"no key", bucketMeta, "scope\x00", []byte("x"), "empty"},
 		{"long key", bucketMeta, "scope\x00" + strings.Repeat("k", 1281), []byte("x"), "1281 bytes"},
-		{"long value", bucketBulk, "scope\x00\xff", make([]byte, kv.MaxValueBytes+1), "262145 bytes"},
+		{"long value", bucketBulk, "scope\x00\xff", make([]byte, maxStoredBytes+1), "262209 bytes"},
 		{"contents among records", bucketMeta, "scope\x00\xffkey", []byte("x"), "other bucket"},
 		{"record among contents", bucketBulk, "scope\x00key", []byte("x"), "other bucket"},
 		{"bucket", bucketMeta, "scope\x00key", nil, "is a bucket"},

@@ -240,7 +240,7 @@ func (s *Store) runUpdate(g *group, u *update) error {
 		u.done <- err
 		return nil
 	}
-	t := txn.NewTx(scope)
+	t := txn.NewTx(scope, txn.NewLimits(s.options.OverheadBytes))
 	select {
 	case u.turn <- t:
 	case <-u.ctx.Done(): // Its caller sees that too, and goes.

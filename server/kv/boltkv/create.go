@@ -9,7 +9,7 @@ import (
 // create makes the database of a new store under another name, and gives it its own when it is complete: whatever ends
 // the process, there is a whole database or none. Where another process was quicker, its database stays.
 func (s *Store) create() error {
-	temp, err := s.makeDatabase()
+	temp, err := s.makeDatabase(createPattern)
 	if err == nil {
 		err = errors.Join(link(temp, s.path), removeIfThere(temp))
 	}
@@ -36,7 +36,7 @@ func (s *Store) createOverEmpty() (err error) {
 	if info, err := empty.Stat(); err != nil || info.Size() > 0 { // Another process was quicker.
 		return err
 	}
-	temp, err := s.makeDatabase()
+	temp, err := s.makeDatabase(createPattern)
 	if err != nil {
 		return err
 	}
@@ -47,8 +47,8 @@ func (s *Store) createOverEmpty() (err error) {
 }
 
 // makeDatabase makes a database without entries under a name of its own, and returns its path.
-func (s *Store) makeDatabase() (path string, err error) {
-	file, err := os.CreateTemp(s.options.Dir, createPattern)
+func (s *Store) makeDatabase(pattern string) (path string, err error) {
+	file, err := os.CreateTemp(s.options.Dir, pattern)
 	if err != nil {
 		return "", err
 	}

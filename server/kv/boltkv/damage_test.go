@@ -450,7 +450,7 @@ func bulkLeaf(t *testing.T, store *Store) (at int64) {
 
 // A size that is damaged while the store runs is neither believed nor written.
 func TestDamage_Size(t *testing.T) {
-	for _, size := range []uint32{kv.MaxValueBytes + 1, 1 << 31} {
+	for _, size := range []uint32{maxStoredBytes + 1, 1 << 31} {
 		dir := t.TempDir()
 		store, err := Open(t.Context(), Options{Dir: dir})
 		if err != nil {

@@ -14,13 +14,15 @@ const (
 	keptPattern    = "schema-*.tmp"
 	restorePattern = "restore-*.tmp"
 	compactPattern = "compact-*.tmp"
+	rewritePattern = "rewrite-*.tmp"
 	createPattern  = "create-*.tmp"
 	holderPattern  = "lock-*.tmp"
 	probePattern   = "probe-*.tmp"
 )
 
 var leftoverPatterns = []string{
-	spoolPattern, keptPattern, restorePattern, compactPattern, createPattern, holderPattern, probePattern,
+	spoolPattern, keptPattern, restorePattern, compactPattern, rewritePattern, createPattern, holderPattern,
+	probePattern,
 }
 
 // removeLeftovers removes what processes left that were killed. It runs while the database is locked, so that nobody

@@ -94,6 +94,9 @@ func (s snapshot) bucket(key []byte) *bolt.Bucket {
 	return s.meta
 }
 
+// maxStoredBytes is the longest value that any store may hold, whatever it was opened with.
+const maxStoredBytes = kv.MaxValueBytes + kv.MaxOverheadBytes
+
 // errTooLong means that the size of a key or value is damaged. Whoever reads it would go far beyond its page.
 var errTooLong = fmt.Errorf("read entry: too long: %w", kv.ErrCorrupt)
 
@@ -103,7 +106,7 @@ func (s snapshot) Get(keys ...[]byte) (values [][]byte, err error) {
 	values = make([][]byte, len(keys))
 	for i, key := range keys {
 		values[i] = s.bucket(key).Get(storedKey(s.scope, key))
-		if len(values[i]) > kv.MaxValueBytes {
+		if len(values[i]) > maxStoredBytes {
 			return nil, errTooLong
 		}
 	}
@@ -122,7 +125,7 @@ func (s snapshot) Scan(opts kv.ScanOptions, fn func(key, value []byte) error) er
 		prefix := storedKey(s.scope, opts.Prefix)
 		key, value, err := c.seek(storedKey(s.scope, start))
 		for ; err == nil && bytes.HasPrefix(key, prefix); key, value, err = c.next() {
-			if len(key) > len(s.scope)+1+kv.MaxKeyBytes || len(value) > kv.MaxValueBytes {
+			if len(key) > len(s.scope)+1+kv.MaxKeyBytes || len(value) > maxStoredBytes {
 				return errTooLong
 			}
 			if opts.KeysOnly {

@@ -22,6 +22,7 @@ var children = map[string]func(dir string) int{
 	"write":   childWrite,
 	"restore": childRestore,
 	"compact": childCompact,
+	"rewrite": childRewrite,
 	"migrate": childMigrate,
 	"full":    childFull,
 	"survive": childSurvive,

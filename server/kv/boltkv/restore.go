@@ -72,7 +72,7 @@ func restore(ctx context.Context, o RestoreOptions) (kept string, err error) {
 		}
 		return "", errors.Join(err, syncDir(o.Dir))
 	}
-	kept = target + ".before-restore-" + o.Now().UTC().Format("20060102T150405Z")
+	kept = keptName(target, "before-restore", o.Now())
 	if err := link(target, kept); err != nil {
 		return "", err
 	}
@@ -86,6 +86,11 @@ func restore(ctx context.Context, o RestoreOptions) (kept string, err error) {
 		return "", err
 	}
 	return kept, syncDir(o.Dir)
+}
+
+// keptName returns the name that a database keeps when another takes its place.
+func keptName(path, suffix string, now time.Time) string {
+	return path + "." + suffix + "-" + now.UTC().Format("20060102T150405Z")
 }
 
 // lockStore locks the database of a data directory until the file that it returns is closed.

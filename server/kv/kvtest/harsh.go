@@ -30,8 +30,8 @@ func (h *harsh) View(ctx context.Context, scope string, fn func(kv.Reader) error
 // Update implements kv.Store.
 func (h *harsh) Update(ctx context.Context, scope string, fn func(kv.Tx) error) error {
 	return h.Store.Update(ctx, scope, func(tx kv.Tx) error {
-		trial := txn.NewTx(tx)
-		_ = runPerishable(trial, fn) // The second run decides.
+		trial := txn.NewTx(tx, txn.NewLimits(kv.MaxOverheadBytes)) // It refuses nothing that tx would take.
+		_ = runPerishable(trial, fn)                               // The second run decides.
 		trial.End()
 		return runPerishable(tx, fn)
 	})

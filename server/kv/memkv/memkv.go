@@ -18,6 +18,8 @@ import (
 
 // Store is a kv.Store in memory.
 type Store struct {
+	limits txn.Limits
+
 	running sync.RWMutex // held for reading by every transaction, for writing by Close
 	closed  bool         // guarded by running
 
@@ -30,8 +32,12 @@ type Store struct {
 var _ kv.Store = (*Store)(nil)
 
 // New returns an empty store.
-func New() *Store {
-	return &Store{scopes: map[string]snapshot{}}
+func New() *Store { return NewWithHeadroom(0) }
+
+// NewWithHeadroom returns an empty store for a decorator that adds so many bytes to each value, at most
+// kv.MaxOverheadBytes.
+func NewWithHeadroom(overheadBytes int) *Store {
+	return &Store{limits: txn.NewLimits(overheadBytes), scopes: map[string]snapshot{}}
 }
 
 // View implements kv.Store.
@@ -59,7 +65,7 @@ func (s *Store) Update(ctx context.Context, scope string, fn func(kv.Tx) error) 
 	}
 
 	before := s.snapshot(scope)
-	t := txn.NewTx(before)
+	t := txn.NewTx(before, s.limits)
 	defer t.End()
 	if err := fn(t); err != nil {
 		return err

@@ -15,3 +15,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func TestConformance(t *testing.T) {
 	kvtest.Run(t, func(*testing.T) kv.Store { return memkv.New() })
 }
+
+func TestHeadroom(t *testing.T) {
+	kvtest.Headroom(t, kv.MaxOverheadBytes, func(*testing.T) kv.Store { return memkv.NewWithHeadroom(kv.MaxOverheadBytes) })
+}

@@ -99,9 +99,32 @@ func (r *Reader) check(keys ...[]byte) error {
 	return nil
 }
 
+// headroomBytes is how much a decorator may write of its own in a transaction.
+const headroomBytes = 1 << 10
+
+// Limits are those of one transaction.
+type Limits struct {
+	ValueBytes int // of one value
+	Writes     int
+	Bytes      int // of all keys and values
+}
+
+// NewLimits returns the limits of package kv, with headroom for a decorator that adds so many bytes to each value; 0 is
+// none.
+func NewLimits(overheadBytes int) Limits {
+	l := Limits{ValueBytes: kv.MaxValueBytes, Writes: kv.MaxWrites, Bytes: kv.MaxTransactionBytes}
+	if overheadBytes > 0 {
+		l.ValueBytes += overheadBytes
+		l.Writes++
+		l.Bytes += l.Writes*overheadBytes + headroomBytes
+	}
+	return l
+}
+
 // Tx buffers writes over a source. Its reads see them.
 type Tx struct {
 	Reader
+	limits Limits
 	writes map[string][]byte // nil is a deletion
 	order  []string          // the keys of writes; in byte order where sorted is true
 	sorted bool
@@ -111,8 +134,8 @@ type Tx struct {
 }
 
 // NewTx returns a transaction without writes.
-func NewTx(source kv.Reader) *Tx {
-	return &Tx{Reader: Reader{source: source}, writes: map[string][]byte{}, sorted: true}
+func NewTx(source kv.Reader, limits Limits) *Tx {
+	return &Tx{Reader: Reader{source: source}, limits: limits, writes: map[string][]byte{}, sorted: true}
 }
 
 // Err returns the first error of a Put or Delete. A transaction that has one must not be committed, even where its
@@ -156,14 +179,14 @@ func (t *Tx) admit(key, value []byte) error {
 	if err := t.check(key); err != nil {
 		return t.fail(err)
 	}
-	if len(value) > kv.MaxValueBytes {
+	if len(value) > t.limits.ValueBytes {
 		return t.fail(fmt.Errorf("put: value of %d bytes: %w", len(value), kv.ErrTooLarge))
 	}
-	if t.count+1 > kv.MaxWrites {
-		return t.fail(fmt.Errorf("write: more than %d writes: %w", kv.MaxWrites, kv.ErrTooLarge))
+	if t.count+1 > t.limits.Writes {
+		return t.fail(fmt.Errorf("write: more than %d writes: %w", t.limits.Writes, kv.ErrTooLarge))
 	}
-	if t.bytes+len(key)+len(value) > kv.MaxTransactionBytes {
-		return t.fail(fmt.Errorf("write: more than %d bytes: %w", kv.MaxTransactionBytes, kv.ErrTooLarge))
+	if t.bytes+len(key)+len(value) > t.limits.Bytes {
+		return t.fail(fmt.Errorf("write: more than %d bytes: %w", t.limits.Bytes, kv.ErrTooLarge))
 	}
 	t.count++
 	t.bytes += len(key) + len(value)
