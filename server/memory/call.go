@@ -124,6 +124,9 @@ func (m *Memory) Batch(ctx context.Context, namespace string, commands []BatchCo
 	refused := func(index int, f *failure) (BatchResult, error) {
 		return BatchResult{Failed: f.result(), FailedIndex: index}, ValidateNamespace(namespace)
 	}
+	if f := m.admit(namespace); f != nil {
+		return refused(-1, f)
+	}
 	if n := len(commands); n < 1 || n > MaxBatchCommands {
 		return refused(-1, fail(ReasonBatchTooLarge,
 			"Error: A batch has 1 to %d commands, got %d", MaxBatchCommands, n))

@@ -22,6 +22,9 @@ type Command interface {
 	run(t *tree, paths []Path) (Result, error)
 }
 
+// Paths returns the paths of a command as they were requested, that of the source before that of the destination.
+func Paths(c Command) []string { return c.paths() }
+
 // View shows a directory, a text file or an image.
 type View struct {
 	Path  string
@@ -144,6 +147,7 @@ func (c View) run(t *tree, paths []Path) (Result, error) {
 	}
 	if isImageName(p.names[p.depth()-1]) {
 		if mediaType := imageType(data); mediaType != "" {
+			t.trace.view(p, n)
 			result := t.done("", p, n)
 			result.Content = []Block{{MediaType: mediaType, Data: data}}
 			return result, nil
@@ -156,19 +160,20 @@ func (c View) run(t *tree, paths []Path) (Result, error) {
 	if f != nil {
 		return Result{}, f
 	}
+	t.trace.view(p, n)
 	return t.done(text, p, n), nil
 }
 
 func (c Create) run(t *tree, paths []Path) (Result, error) {
-	return t.create(paths[0], c.Path, []byte(c.FileText), *t.settings.CreateOnExisting == CreateOverwrite)
+	return t.create(paths[0], c.Path, c.FileText, *t.settings.CreateOnExisting == CreateOverwrite)
 }
 
 func (c Put) run(t *tree, paths []Path) (Result, error) {
-	return t.create(paths[0], c.Path, c.Data, true)
+	return t.create(paths[0], c.Path, string(c.Data), true)
 }
 
 // create makes a file of the requested path, or replaces one.
-func (t *tree) create(p Path, requested string, data []byte, overwrite bool) (Result, error) {
+func (t *tree) create(p Path, requested, text string, overwrite bool) (Result, error) {
 	old := t.get(p)
 	if old != nil && (old.dir || !overwrite) {
 		return Result{}, fail(ReasonCreatePathExists, "Error: File %s already exists", requested)
@@ -179,21 +184,51 @@ func (t *tree) create(p Path, requested string, data []byte, overwrite bool) (Re
 	if f := t.expect(old, requested); f != nil {
 		return Result{}, f
 	}
-	return t.write(p, requested, old, data, "File created successfully at: "+requested)
+	return t.write(p, requested, old, newText(text), func(change) string {
+		return "File created successfully at: " + requested
+	})
 }
 
-// write sets the contents of a file if its size is allowed. A file that is too large already may shrink.
-func (t *tree) write(p Path, requested string, old *node, data []byte, text string) (Result, error) {
-	size := int64(len(data))
-	if limit := *t.settings.MaxFileBytes; size > limit && (old == nil || size > old.size) {
-		return Result{}, failFileTooLarge(requested, limit)
+// write sets the contents of a file if its size is allowed, and the namespace has room for it. A file that is too large
+// already may shrink.
+//
+// A secret in the text may be masked; done says what the model reads, by what was written.
+func (t *tree) write(p Path, requested string, old *node, c change, done func(change) string) (Result, error) {
+	if f := t.checkWrite(p, requested, old, c); f != nil {
+		return Result{}, f
+	}
+	masked, note, f := t.screen(p, c)
+	if f == nil && len(masked.text) > len(c.text) {
+		f = t.checkWrite(p, requested, old, masked)
+	}
+	if f != nil {
+		return Result{}, f
 	}
 	t.begin()
-	n, err := t.writeFile(p, data)
+	n, err := t.writeFile(p, []byte(masked.text))
 	if err != nil {
 		return Result{}, err
 	}
-	return t.done(text, p, n), nil
+	result := t.done(done(masked), p, n)
+	if note != "" {
+		result.Content = append(result.Content, Block{Text: note})
+	}
+	return result, nil
+}
+
+// checkWrite checks whether a file may have a text.
+func (t *tree) checkWrite(p Path, requested string, old *node, c change) *failure {
+	size := int64(len(c.text))
+	if limit := *t.settings.MaxFileBytes; size > limit && (old == nil || size > old.size) {
+		return failFileTooLarge(requested, limit)
+	}
+	more := size
+	if old != nil {
+		more -= old.size
+	} else if f := t.checkFiles(p); f != nil {
+		return f
+	}
+	return t.checkSize(more)
 }
 
 // readText reads a file that is to be edited.
@@ -225,12 +260,14 @@ func (c StrReplace) run(t *tree, paths []Path) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	edited, snippet, f := replaceOnce(c.Path, text, c.OldStr, c.NewStr)
+	edited, f := replaceOnce(c.Path, text, c.OldStr, c.NewStr)
 	if f != nil {
 		return Result{}, f
 	}
-	result, err := t.write(paths[0], c.Path, n, []byte(edited),
-		"The memory file has been edited. Here is the snippet showing the change (with line numbers):\n"+snippet)
+	result, err := t.write(paths[0], c.Path, n, edited, func(written change) string {
+		return "The memory file has been edited. Here is the snippet showing the change (with line numbers):\n" +
+			written.snippet()
+	})
 	if viewed := t.call.ViewedSHA256; err == nil && viewed != nil && *viewed != n.sha256 {
 		result.Content = append(result.Content, Block{Text: "Note: " + c.Path +
 			" was changed by someone else since you viewed it; your change was made to the newer text"})
@@ -254,7 +291,9 @@ func (c Insert) run(t *tree, paths []Path) (Result, error) {
 	if f != nil {
 		return Result{}, f
 	}
-	return t.write(paths[0], c.Path, n, []byte(edited), "The file "+c.Path+" has been edited.")
+	return t.write(paths[0], c.Path, n, edited, func(change) string {
+		return "The file " + c.Path + " has been edited."
+	})
 }
 
 func (c Delete) run(t *tree, paths []Path) (Result, error) {
@@ -269,23 +308,31 @@ func (c Delete) run(t *tree, paths []Path) (Result, error) {
 	if f := t.expect(n, c.Path); f != nil {
 		return Result{}, f
 	}
-	// Every entry, and every chunk: a file has at most one that is not full.
-	if writes := n.entries + n.files + n.size/chunkBytes; n.dir && writes > maxStepWrites {
+	// Every entry, when every file was viewed, and every chunk: a file has at most one that is not full.
+	if writes := n.entries + 2*n.files + n.size/chunkBytes; n.dir && writes > maxStepWrites {
 		return Result{}, failDirectoryTooLarge(c.Path, n.entries, n.entries*maxStepWrites/writes)
 	}
-	t.begin()
-	if err := t.deleteTree(p, n); err != nil {
+	if err := t.remove(p, n); err != nil {
 		return Result{}, err
 	}
-	t.set(p, nil)
-	t.grow(p, totals{}.minus(n.totals()))
 	return t.done("Successfully deleted "+c.Path, p, n), nil
 }
 
-// deleteTree deletes the contents of a file, or everything below a directory.
+// remove removes an entry with everything below it.
+func (t *tree) remove(p Path, n *node) error {
+	t.begin()
+	if err := t.deleteTree(p, n); err != nil {
+		return err
+	}
+	t.set(p, nil)
+	t.grow(p, totals{}.minus(n.totals()))
+	return nil
+}
+
+// deleteTree deletes what hangs on a file, or everything below a directory.
 func (t *tree) deleteTree(p Path, n *node) error {
 	if !n.dir {
-		return t.deleteContents(n)
+		return t.deleteFile(n)
 	}
 	records, err := t.subtree(p)
 	if err != nil {
@@ -299,11 +346,22 @@ func (t *tree) deleteTree(p Path, n *node) error {
 		if err := t.tx.Delete(r.key); err != nil {
 			return err
 		}
-		if err := t.deleteContents(n); err != nil {
+		if n.dir {
+			continue
+		}
+		if err := t.deleteFile(n); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// deleteFile deletes what hangs on the id of a file.
+func (t *tree) deleteFile(n *node) error {
+	if err := t.deleteContents(n); err != nil {
+		return err
+	}
+	return t.tx.Delete(readKey(n.id))
 }
 
 func (c Rename) run(t *tree, paths []Path) (Result, error) {
@@ -331,6 +389,9 @@ func (c Rename) run(t *tree, paths []Path) (Result, error) {
 		if err := t.moveBelow(from, to); err != nil {
 			return Result{}, err
 		}
+	}
+	if f := t.checkDirectories(to); f != nil {
+		return Result{}, f
 	}
 	t.begin()
 	moved := *n

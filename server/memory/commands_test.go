@@ -289,7 +289,7 @@ func TestModifiedTime(t *testing.T) {
 
 // TestLargeListing views a directory that is too large for one message, with the limit off.
 func TestLargeListing(t *testing.T) {
-	m := newMemory(t, memory.Settings{ViewMaxChars: new(int64(0))})
+	m := newMemory(t, memory.Settings{ViewMaxChars: new(int64(0)), MaxFiles: new(int64(0))})
 	name := strings.Repeat("n", 240)
 	const files = 20_000
 	for i := 0; i < files; i += memory.MaxBatchCommands {

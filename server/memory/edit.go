@@ -12,23 +12,39 @@ const snippetLines = 2
 // maxListedMatches is how many lines the error for several matches lists.
 const maxListedMatches = 20
 
-// replaceOnce replaces the one place where oldStr, which is not empty, occurs in a text. It returns the new text and
-// the snippet to show.
-func replaceOnce(path, text, oldStr, newStr string) (edited, snippet string, f *failure) {
+// replaceOnce replaces the one place where oldStr, which is not empty, occurs in a text.
+func replaceOnce(path, text, oldStr, newStr string) (change, *failure) {
 	at := strings.Index(text, oldStr)
 	if at < 0 {
-		return "", "", fail(ReasonStrReplaceNoMatch,
+		return change{}, fail(ReasonStrReplaceNoMatch,
 			"No replacement was performed, old_str `%s` did not appear verbatim in %s.%s",
 			echo(oldStr), path, hint(text, oldStr))
 	}
 	// Overlapping places count too, so the search goes on one byte further.
 	if strings.Contains(text[at+1:], oldStr) {
-		return "", "", fail(ReasonStrReplaceMultipleMatches,
+		return change{}, fail(ReasonStrReplaceMultipleMatches,
 			"No replacement was performed. Multiple occurrences of old_str `%s` in lines: %s. Please ensure it is unique",
 			echo(oldStr), matchLines(text, oldStr))
 	}
-	edited = text[:at] + newStr + text[at+len(oldStr):]
-	return edited, snippetAround(edited, countLines(text[:at])), nil
+	head, tail := commonEnds(oldStr, newStr)
+	return change{
+		text:  text[:at] + newStr + text[at+len(oldStr):],
+		start: at + head,
+		end:   at + len(newStr) - tail,
+		at:    at,
+	}, nil
+}
+
+// commonEnds returns how many bytes two texts have in common at their beginning, and at the end of the rest.
+func commonEnds(a, b string) (head, tail int) {
+	n := min(len(a), len(b))
+	for head < n && a[head] == b[head] {
+		head++
+	}
+	for tail < n-head && a[len(a)-1-tail] == b[len(b)-1-tail] {
+		tail++
+	}
+	return head, tail
 }
 
 // matchLines lists the lines in which the matches of a pattern start.
@@ -102,18 +118,21 @@ func snippetAround(text string, line int64) string {
 }
 
 // insertLines puts a text after a line of another; 0 is the top.
-func insertLines(text string, line int64, inserted string) (string, *failure) {
+func insertLines(text string, line int64, inserted string) (change, *failure) {
 	n := countLines(text)
 	if line < 0 || line > n {
-		return "", fail(ReasonInsertLineInvalid, "Error: Invalid `insert_line` parameter: %d. "+
+		return change{}, fail(ReasonInsertLineInvalid, "Error: Invalid `insert_line` parameter: %d. "+
 			"It should be within the range of lines of the file: [0, %d]", line, n)
 	}
 	inserted = strings.TrimSuffix(inserted, "\n")
+	at := len(text)
 	if line == n {
-		return text + "\n" + inserted, nil
+		inserted = "\n" + inserted
+	} else {
+		at = lineOffset(text, line)
+		inserted += "\n"
 	}
-	at := lineOffset(text, line)
-	return text[:at] + inserted + "\n" + text[at:], nil
+	return change{text: text[:at] + inserted + text[at:], start: at, end: at + len(inserted), at: at}, nil
 }
 
 // hint says what may be wrong with an old_str that was not found; "" where nothing is near.

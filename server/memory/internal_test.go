@@ -66,15 +66,15 @@ func FuzzEdit(f *testing.F) {
 	f.Add("", "x", "\n", int64(1))
 	f.Fuzz(func(t *testing.T, text, old, inserted string, line int64) {
 		if old != "" {
-			edited, snippet, failed := replaceOnce("/memories/f", text, old, inserted)
+			edited, failed := replaceOnce("/memories/f", text, old, inserted)
 			if at := strings.Index(text, old); failed == nil {
-				if want := text[:at] + inserted + text[at+len(old):]; edited != want {
-					t.Errorf("replace %q in %q: got %q, want %q", old, text, edited, want)
+				if want := text[:at] + inserted + text[at+len(old):]; edited.text != want {
+					t.Errorf("replace %q in %q: got %q, want %q", old, text, edited.text, want)
 				}
 				if strings.Contains(text[at+1:], old) {
 					t.Errorf("%q is not unique in %q, and was replaced", old, text)
 				}
-				if snippet == "" {
+				if edited.snippet() == "" {
 					t.Error("the snippet is empty")
 				}
 			}
@@ -89,8 +89,8 @@ func FuzzEdit(f *testing.F) {
 		}
 		lines := strings.Split(text, "\n")
 		want := slices.Insert(lines, int(line), strings.Split(strings.TrimSuffix(inserted, "\n"), "\n")...)
-		if edited != strings.Join(want, "\n") {
-			t.Errorf("insert %q at %d of %q: got %q", inserted, line, text, edited)
+		if edited.text != strings.Join(want, "\n") {
+			t.Errorf("insert %q at %d of %q: got %q", inserted, line, text, edited.text)
 		}
 	})
 }
@@ -204,7 +204,10 @@ func TestDirectoryTooLarge(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const most = maxStepWrites / 2 // a move writes every entry twice, and so does a delete of files of one chunk
+	const (
+		mostMoved   = maxStepWrites / 2 // a move writes every entry twice
+		mostDeleted = maxStepWrites / 3 // a delete removes a file of one chunk, its contents and when it was viewed
+	)
 	fill := func(from, to int) {
 		t.Helper()
 		for from < to {
@@ -230,27 +233,54 @@ func TestDirectoryTooLarge(t *testing.T) {
 		}
 	}
 
-	fill(0, most+1)
-	tooLarge := fmt.Sprintf("Error: /memories/d holds %d entries, more than the %d that one command can move or delete. "+
-		"Work on parts of it.", most+1, most)
-	run(Rename{"/memories/d", "/memories/e"}, tooLarge)
-	run(Delete{"/memories/d"}, tooLarge)
+	tooLarge := func(entries, most int) string {
+		return fmt.Sprintf("Error: /memories/d holds %d entries, more than the %d that one command can move or delete. "+
+			"Work on parts of it.", entries, most)
+	}
+	fill(0, mostDeleted+1)
+	run(Delete{"/memories/d"}, tooLarge(mostDeleted+1, mostDeleted))
 	run(Delete{"/memories/d/file-00000"}, "Successfully deleted /memories/d/file-00000")
-	run(Rename{"/memories/d", "/memories/e"}, "Successfully renamed /memories/d to /memories/e")
-	run(Delete{"/memories/e"}, "Successfully deleted /memories/e")
+	record := func(tx kv.Tx) error { // a view of every file
+		records, err := (&tree{reader: tx}).subtree(Path{[]string{"d"}})
+		if err != nil {
+			return err
+		}
+		for _, r := range records {
+			n, err := r.decode()
+			if err != nil {
+				return err
+			}
+			if err := tx.Put(readKey(n.id), encodeRead(readKey(n.id), 1)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if err := store.Update(t.Context(), "test", record); err != nil {
+		t.Fatal(err)
+	}
+	run(Delete{"/memories/d"}, "Successfully deleted /memories/d")
 
 	ns, err := m.Namespace(t.Context(), "test")
 	if err != nil || ns.FileCount != 0 || ns.Size != 0 {
 		t.Errorf("after the delete: %+v, %v", ns, err)
 	}
 	err = store.View(t.Context(), "test", func(r kv.Reader) error {
-		return r.Scan(kv.ScanOptions{Prefix: []byte{kv.BulkPrefix}}, func(key, _ []byte) error {
-			return fmt.Errorf("content is left: %x", key)
+		return r.Scan(kv.ScanOptions{}, func(key, _ []byte) error {
+			if key[0] == kv.BulkPrefix || key[0] == readPrefix {
+				return fmt.Errorf("left: %x", key)
+			}
+			return nil
 		})
 	})
 	if err != nil {
 		t.Error(err)
 	}
+
+	fill(0, mostMoved+1)
+	run(Rename{"/memories/d", "/memories/e"}, tooLarge(mostMoved+1, mostMoved))
+	run(Delete{"/memories/d/file-00000"}, "Successfully deleted /memories/d/file-00000")
+	run(Rename{"/memories/d", "/memories/e"}, "Successfully renamed /memories/d to /memories/e")
 }
 
 // TestRecords checks that a record is read as it was written, and that one that is cut or longer is not read.

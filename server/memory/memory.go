@@ -11,6 +11,7 @@
 //
 //	n                                        namespace: revision, next id, settings (record.go)
 //	e depth(2) name 0x00 name ...            entry: a file or directory (record.go); depth 0 is /memories itself
+//	a id(8)                                  when the file with that id was last viewed, to the hour (reads.go)
 //	r hash(32) part(2)                       response to the request whose id has the hash (request.go)
 //	s time(8) hash(32)                       when that response was recorded, so that old ones are found
 //	0xff id(8) revision(8) chunk(4)          contents of a file: up to 64 KiB a chunk
@@ -19,13 +20,18 @@
 // subtree is one scan a depth until one is empty. With 0x00 between names, byte order is depth-first order with
 // siblings in byte order. A directory carries the totals below it, kept up to date on the way up, so that listings
 // and limits read no more than they show. Contents hang on the id of the file and on the revision at which they were
-// written: a rename moves entries only.
+// written, and when it was viewed hangs on its id: a rename moves entries only.
+//
+// kv.ReservedScope has two more keys: "memory.reads" tells whether all views were recorded when memoryd stopped
+// (reads.go), and "memory.expiry" where the next Expire goes on (expiry.go).
 package memory
 
 import (
 	"context"
 	"errors"
 	"time"
+
+	lru "github.com/hashicorp/golang-lru/v2"
 
 	"github.com/seed-7f2870e1/memoryd/server/kv"
 )
@@ -49,8 +55,10 @@ const (
 
 // Default values of Settings.
 const (
-	DefaultViewMaxChars = 16_000
-	DefaultMaxFileBytes = 1 << 20
+	DefaultViewMaxChars  = 16_000
+	DefaultMaxFileBytes  = 1 << 20
+	DefaultMaxFiles      = 5_000
+	DefaultMaxTotalBytes = 1 << 30
 )
 
 // Result is what a command gives.
@@ -88,6 +96,7 @@ type Entry struct {
 	Modified  time.Time // for a directory: of anything below it
 	Revision  int64     // at which it last changed; for a directory, anything below it
 	FileCount int64     // files below the directory; 0 for a file
+	Pinned    bool      // the file does not expire
 }
 
 // Memory executes commands on a store. It is safe for concurrent use.
@@ -96,15 +105,24 @@ type Memory struct {
 	defaults Settings
 	window   time.Duration
 	now      func() time.Time
+	recents  *lru.Cache[string, *recent] // by namespace
+	screener Screener                    // nil where nobody looks
+	report   func(context.Context, string, []SecretReport)
+	reads    *reads
 }
 
 // Options are the options of New.
 type Options struct {
-	// Defaults are the settings of namespaces that set nothing; nil fields take CreateError, DefaultViewMaxChars and
-	// DefaultMaxFileBytes.
+	// Defaults are the settings of namespaces that set nothing; nil fields take CreateError, the constants Default...,
+	// no limit of calls, no expiry, and SecretsReport.
 	Defaults Settings
 	// RequestWindow is how long the response of a request is recorded; 0 is DefaultRequestWindow.
 	RequestWindow time.Duration
+	// Screener finds secrets; nil finds none.
+	Screener Screener
+	// Report is told of the secrets in what was written to a namespace, or was to be, by the goroutine that called. nil
+	// is not told.
+	Report func(ctx context.Context, namespace string, found []SecretReport)
 	// Now is the clock; nil is time.Now.
 	Now func() time.Time
 }
@@ -115,8 +133,14 @@ func New(store kv.Store, opts Options) (*Memory, error) {
 		CreateOnExisting: new(CreateError),
 		ViewMaxChars:     new(int64(DefaultViewMaxChars)),
 		MaxFileBytes:     new(int64(DefaultMaxFileBytes)),
+
+		MaxFiles:          new(int64(DefaultMaxFiles)),
+		MaxTotalBytes:     new(int64(DefaultMaxTotalBytes)),
+		CallsPerSecond:    new(int64(0)),
+		ExpireUnreadAfter: new(time.Duration(0)),
+		Secrets:           new(SecretsReport),
 	})
-	if err := defaults.validate(); err != nil {
+	if err := defaults.Validate(); err != nil {
 		return nil, err
 	}
 	if opts.Now == nil {
@@ -125,12 +149,19 @@ func New(store kv.Store, opts Options) (*Memory, error) {
 	if opts.RequestWindow <= 0 {
 		opts.RequestWindow = DefaultRequestWindow
 	}
-	return &Memory{store: store, defaults: defaults, window: opts.RequestWindow, now: opts.Now}, nil
+	return &Memory{
+		store: store, defaults: defaults, window: opts.RequestWindow, now: opts.Now,
+		screener: opts.Screener, report: opts.Report,
+		recents: newRecents(), reads: newReads(maxPendingReads, maxNotedReads),
+	}, nil
 }
 
 // Do executes one command. An error is an *InvalidError for a namespace outside the grammar, ErrRequestIDReused, the
 // context's error, or one that wraps an error of package kv.
 func (m *Memory) Do(ctx context.Context, namespace string, cmd Command, call Call) (Result, error) {
+	if f := m.admit(namespace); f != nil {
+		return f.result(), nil
+	}
 	s, f := newStep(cmd, call)
 	if f != nil {
 		return m.result(namespace, Result{}, f)
@@ -152,14 +183,19 @@ func (m *Memory) view(ctx context.Context, namespace string, fn func(*tree) erro
 	if err := ValidateNamespace(namespace); err != nil {
 		return err
 	}
-	return inNamespace(namespace, m.store.View(ctx, namespace, func(r kv.Reader) error {
-		t := &tree{reader: r}
+	var tr trace
+	err := m.store.View(ctx, namespace, func(r kv.Reader) error {
+		tr = trace{}
+		t := &tree{reader: r, trace: &tr}
 		if _, err := t.read(paths); err != nil {
 			return err
 		}
 		t.settings = t.header.settings.or(m.defaults)
+		tr.settings = t.settings
 		return fn(t)
-	}))
+	})
+	m.remember(namespace, &tr, err)
+	return inNamespace(namespace, err)
 }
 
 // inNamespace completes the error of a transaction.
@@ -182,24 +218,46 @@ func (m *Memory) update(ctx context.Context, namespace string, rq request, steps
 		return results, err
 	}
 	now := m.now()
+	var tr trace
+	secrets := m.newScreening()
+	transaction := func(tx kv.Tx) error {
+		secrets.begin()
+		tr = trace{screening: secrets}
+		return secrets.outcome(m.run(tx, now.UnixNano(), rq, steps, results, &tr))
+	}
+	rehearsing := m.rehearses(namespace, steps)
 	for {
-		err := m.store.Update(ctx, namespace, func(tx kv.Tx) error {
-			return m.run(tx, now.UnixNano(), rq, steps, results)
-		})
-		if !errors.Is(err, errDeleting) {
-			return results, inNamespace(namespace, err)
+		var err error
+		if rehearsing {
+			err = m.rehearse(ctx, namespace, transaction)
+		} else {
+			err = m.store.Update(ctx, namespace, transaction)
 		}
-		if err := m.purge(ctx, namespace); err != nil {
-			return results, err
+		switch {
+		case errors.Is(err, errDeleting):
+			if err := m.purge(ctx, namespace); err != nil {
+				return results, err
+			}
+		case errors.Is(err, errUnscreened):
+			rehearsing = false
+			if err := m.search(ctx, secrets); err != nil {
+				return results, err
+			}
+		case rehearsing && err == nil:
+			rehearsing = false
+		default:
+			m.remember(namespace, &tr, err)
+			m.reportSecrets(ctx, namespace, secrets, err)
+			return results, m.nameLargest(ctx, namespace, inNamespace(namespace, err))
 		}
 	}
 }
 
 // run is the transaction of update.
-func (m *Memory) run(tx kv.Tx, now int64, rq request, steps []step, results []Result) error {
+func (m *Memory) run(tx kv.Tx, now int64, rq request, steps []step, results []Result, tr *trace) error {
 	size := 0
 	for i, s := range steps {
-		t := &tree{reader: tx, tx: tx, now: now}
+		t := &tree{reader: tx, tx: tx, now: now, trace: tr}
 		var more [][]byte
 		if i == 0 && rq.recorded {
 			more = append(more, rq.key())
@@ -218,6 +276,7 @@ func (m *Memory) run(tx kv.Tx, now int64, rq request, steps []step, results []Re
 			}
 		}
 		t.settings = t.header.settings.or(m.defaults)
+		tr.settings = t.settings
 		if results[i], err = s.run(t); err != nil {
 			return &stepError{i, err}
 		}
@@ -248,6 +307,9 @@ func (m *Memory) result(namespace string, result Result, err error) (Result, err
 // Read reads the bytes of a file. A failing result has the texts of view. For a directory the result has the entry and
 // there are no bytes.
 func (m *Memory) Read(ctx context.Context, namespace, path string) (result Result, data []byte, err error) {
+	if f := m.admit(namespace); f != nil {
+		return f.result(), nil, nil
+	}
 	p, f := parsePath(path)
 	if f != nil {
 		result, err = m.result(namespace, Result{}, f)
@@ -277,6 +339,9 @@ func (m *Memory) Read(ctx context.Context, namespace, path string) (result Resul
 func (m *Memory) List(ctx context.Context, namespace, path, after string, limit int) (
 	result Result, more bool, err error,
 ) {
+	if f := m.admit(namespace); f != nil {
+		return f.result(), false, nil
+	}
 	p, f := parsePath(path)
 	if f != nil {
 		result, err = m.result(namespace, Result{}, f)

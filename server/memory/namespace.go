@@ -3,6 +3,7 @@ package memory
 import (
 	"context"
 	"errors"
+	"strings"
 	"time"
 
 	"github.com/seed-7f2870e1/memoryd/server/kv"
@@ -80,29 +81,80 @@ func (t *tree) namespace(name string) Namespace {
 	}
 }
 
+// NamespaceRange is a range of names of namespaces in byte order.
+type NamespaceRange struct {
+	Prefix string // of every name in the range
+	Exact  bool   // the only name is Prefix
+}
+
+// NamespaceFilter says which namespaces are listed: those that are in one of the ranges, which are in byte order and
+// apart, and for which Match returns true; nil is all of them. Nothing else is read.
+type NamespaceFilter struct {
+	Ranges []NamespaceRange
+	Match  func(name string) bool
+}
+
+// AllNamespaces is the filter that lists all.
+var AllNamespaces = NamespaceFilter{Ranges: []NamespaceRange{{}}}
+
 // Namespaces returns at most limit of the namespaces after a name that hold anything, in byte order. next is what to
-// pass as after for those that follow, "" where there are none.
-func (m *Memory) Namespaces(ctx context.Context, after string, limit int) (
+// pass as after for those that follow, "" where there are none; it is the name of a namespace that was returned.
+func (m *Memory) Namespaces(ctx context.Context, filter NamespaceFilter, after string, limit int) (
 	namespaces []Namespace, next string, err error,
 ) {
-	names, err := m.store.Scopes(ctx, after, limit+1)
+	for _, r := range filter.Ranges {
+		for {
+			names, err := m.namesIn(ctx, r, after, limit+1)
+			if err != nil {
+				return nil, "", err
+			}
+			for _, name := range names {
+				after = name
+				if filter.Match != nil && !filter.Match(name) {
+					continue
+				}
+				ns, err := m.Namespace(ctx, name)
+				switch {
+				case err != nil:
+					return nil, "", err
+				case ns.Revision == 0: // never written, or being deleted
+				case len(namespaces) == limit:
+					return namespaces, namespaces[limit-1].Name, nil
+				default:
+					namespaces = append(namespaces, ns)
+				}
+			}
+			if r.Exact || len(names) <= limit {
+				break
+			}
+		}
+	}
+	return namespaces, "", nil
+}
+
+// namesIn returns names in a range that come after another, at most limit. There may be nothing in that of an exact
+// range.
+func (m *Memory) namesIn(ctx context.Context, r NamespaceRange, after string, limit int) ([]string, error) {
+	if r.Exact {
+		if r.Prefix <= after {
+			return nil, nil
+		}
+		return []string{r.Prefix}, nil
+	}
+	if r.Prefix > after { // The name before the first that has the prefix.
+		last := len(r.Prefix) - 1
+		after = r.Prefix[:last] + string(r.Prefix[last]-1) + "\x7f"
+	}
+	names, err := m.store.Scopes(ctx, after, limit)
 	if err != nil {
-		return nil, "", err
+		return nil, err
 	}
-	if len(names) > limit {
-		names = names[:limit]
-		next = names[limit-1]
-	}
-	for _, name := range names {
-		ns, err := m.Namespace(ctx, name)
-		if err != nil {
-			return nil, "", err
-		}
-		if ns.Revision > 0 { // else it is being deleted
-			namespaces = append(namespaces, ns)
+	for i, name := range names {
+		if !strings.HasPrefix(name, r.Prefix) {
+			return names[:i], nil
 		}
 	}
-	return namespaces, next, nil
+	return names, nil
 }
 
 // UpdateSettings changes settings of a namespace and returns it as it is then. Settings out of their range, and names

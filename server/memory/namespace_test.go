@@ -45,7 +45,7 @@ func TestNamespaces(t *testing.T) {
 	var got []string
 	after := ""
 	for {
-		page, next, err := m.Namespaces(t.Context(), after, 2)
+		page, next, err := m.Namespaces(t.Context(), memory.AllNamespaces, after, 2)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -61,6 +61,70 @@ func TestNamespaces(t *testing.T) {
 	}
 	if diff := cmp.Diff(names, got); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
+
+func TestNamespaces_Filter(t *testing.T) {
+	m := newMemory(t, memory.Settings{})
+	for _, name := range []string{"a", "a-b", "a/b", "a/b/c", "ab", "b", "b/a", "c"} {
+		if _, err := m.Do(t.Context(), name, memory.Create{Path: "/memories/f", FileText: name}, memory.Call{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	isNot := func(hidden string) func(string) bool { return func(name string) bool { return name != hidden } }
+	tests := []struct {
+		name   string
+		filter memory.NamespaceFilter
+		want   []string
+	}{
+		{"nothing", memory.NamespaceFilter{}, nil},
+		{"below", memory.NamespaceFilter{Ranges: []memory.NamespaceRange{{Prefix: "a/"}}}, []string{"a/b", "a/b/c"}},
+		{
+			"prefix that is a name",
+			memory.NamespaceFilter{Ranges: []memory.NamespaceRange{{Prefix: "a"}}},
+			[]string{"a", "a-b", "a/b", "a/b/c", "ab"},
+		},
+		{
+			"exact",
+			memory.NamespaceFilter{Ranges: []memory.NamespaceRange{
+				{Prefix: "a", Exact: true}, {Prefix: "aa", Exact: true}, {Prefix: "b/"}, {Prefix: "c", Exact: true},
+			}},
+			[]string{"a", "b/a", "c"},
+		},
+		{
+			"match",
+			memory.NamespaceFilter{Ranges: []memory.NamespaceRange{{}}, Match: isNot("ab")},
+			[]string{"a", "a-b", "a/b", "a/b/c", "b", "b/a", "c"},
+		},
+		{
+			"match the last",
+			memory.NamespaceFilter{Ranges: []memory.NamespaceRange{{Prefix: "a/"}}, Match: isNot("a/b/c")},
+			[]string{"a/b"},
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			for limit := 1; limit <= 8; limit++ {
+				var got []string
+				for after, first := "", true; first || after != ""; first = false {
+					page, next, err := m.Namespaces(t.Context(), tt.filter, after, limit)
+					if err != nil {
+						t.Fatal(err)
+					}
+					for _, ns := range page {
+						got = append(got, ns.Name)
+					}
+					// The token must not tell of a namespace that is not listed.
+					if next != "" && next != got[len(got)-1] {
+						t.Fatalf("limit %d: got next %q after %q", limit, next, got)
+					}
+					after = next
+				}
+				if diff := cmp.Diff(tt.want, got); diff != "" {
+					t.Errorf("limit %d (-want +got)\n%s", limit, diff)
+				}
+			}
+		})
 	}
 }
 
@@ -153,7 +217,7 @@ func TestDeleteNamespace(t *testing.T) {
 	if result := must(t, m, memory.View{Path: "/memories"}); len(result.Entries) != 0 || result.Revision != 0 {
 		t.Errorf("a namespace being deleted shows %+v", result)
 	}
-	if page, next, err := m.Namespaces(t.Context(), "", 10); err != nil || len(page) != 0 || next != "" {
+	if page, next, err := m.Namespaces(t.Context(), memory.AllNamespaces, "", 10); err != nil || len(page) != 0 || next != "" {
 		t.Errorf("a namespace being deleted is listed: %v %q %v", page, next, err)
 	}
 	if result := must(t, m, memory.Create{Path: "/memories/d/f", FileText: "new"}); result.Revision != 1 {
@@ -187,7 +251,7 @@ func TestDeleteNamespace_Damaged(t *testing.T) {
 		t.Fatal(err)
 	}
 	var damaged *memory.DamagedError
-	_, _, err = m.Namespaces(t.Context(), "", 10)
+	_, _, err = m.Namespaces(t.Context(), memory.AllNamespaces, "", 10)
 	if !errors.As(err, &damaged) || damaged.Namespace != namespace || damaged.Path != memory.Root {
 		t.Errorf("list: %v", err)
 	}

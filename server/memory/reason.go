@@ -40,7 +40,11 @@ const (
 	ReasonMissingParameter          Reason = 25
 	ReasonInvalidParameterType      Reason = 26
 	ReasonInputNotObject            Reason = 27
+	ReasonTooManyCalls              Reason = 33
+	ReasonFileQuota                 Reason = 34
+	ReasonSizeQuota                 Reason = 35
 	ReasonDirectoryTooLarge         Reason = 36
+	ReasonSecretRefused             Reason = 37
 	ReasonPreconditionFailed        Reason = 38
 	ReasonBatchTooLarge             Reason = 40
 )
@@ -51,7 +55,8 @@ func Reasons() []Reason {
 	for r := ReasonViewPathNotFound; r <= ReasonInputNotObject; r++ {
 		reasons = append(reasons, r)
 	}
-	return append(reasons, ReasonDirectoryTooLarge, ReasonPreconditionFailed, ReasonBatchTooLarge)
+	return append(reasons, ReasonTooManyCalls, ReasonFileQuota, ReasonSizeQuota, ReasonDirectoryTooLarge,
+		ReasonSecretRefused, ReasonPreconditionFailed, ReasonBatchTooLarge)
 }
 
 // failure is a command that fails because of what the model asked for. Returned from a transaction it leaves nothing
@@ -59,6 +64,8 @@ func Reasons() []Reason {
 type failure struct {
 	reason Reason
 	text   string
+	// namesLargest says that the text is to be completed with the largest files.
+	namesLargest bool
 }
 
 // Error implements error.
@@ -98,6 +105,17 @@ func failDirectoryTooLarge(path string, entries, limit int64) *failure {
 	return fail(ReasonDirectoryTooLarge,
 		"Error: %s holds %d entries, more than the %d that one command can move or delete. Work on parts of it.",
 		path, entries, limit)
+}
+
+func failSecret(rule string, line int64) *failure {
+	return fail(ReasonSecretRefused,
+		"Error: The text contains what looks like a secret (%s, line %d). Nothing was written. Remove it and try again.",
+		rule, line)
+}
+
+// noteMasked is what is said beside the result of a command whose text was masked.
+func noteMasked(n int, rule string, line int64) string {
+	return fmt.Sprintf("Note: %d secrets were replaced by %s (%s, line %d)", n, redacted, rule, line)
 }
 
 // maxEchoChars is how much of the model's own text an error repeats.

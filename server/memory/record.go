@@ -17,6 +17,7 @@ import (
 const (
 	namespacePrefix = 'n'
 	entryPrefix     = 'e'
+	readPrefix      = 'a'
 	recordPrefix    = 'r'
 	sweepPrefix     = 's'
 )
@@ -98,6 +99,7 @@ type node struct {
 	size     int64
 
 	// Of a file.
+	pinned  bool // it does not expire
 	lines   int64
 	content int64 // the revision at which the contents were written
 	sha256  [32]byte
@@ -109,11 +111,10 @@ type node struct {
 
 // Flags of records.
 const (
-	flagDir              = 1 << 0 // of a node
-	flagDeleting         = 1 << 0 // of a header, and so the others
-	flagCreateOnExisting = 1 << 1
-	flagViewMaxChars     = 1 << 2
-	flagMaxFileBytes     = 1 << 3
+	flagDir      = 1 << 0 // of a node
+	flagPinned   = 1 << 1 // of a node
+	flagDeleting = 1 << 0 // of a header
+	flagSetting  = 1 << 1 // of a header: that it has the first of allSettings; the others follow
 )
 
 // castagnoli is the polynomial of CRC-32C, which processors have an instruction for.
@@ -164,31 +165,23 @@ func damaged(key []byte, text string) *DamagedError {
 }
 
 func (h *header) encode() []byte {
-	var flags byte
+	var flags uint64
 	if h.deleting {
 		flags |= flagDeleting
 	}
-	if h.settings.CreateOnExisting != nil {
-		flags |= flagCreateOnExisting
+	for i, s := range allSettings {
+		if s.present(&h.settings) {
+			flags |= flagSetting << i
+		}
 	}
-	if h.settings.ViewMaxChars != nil {
-		flags |= flagViewMaxChars
-	}
-	if h.settings.MaxFileBytes != nil {
-		flags |= flagMaxFileBytes
-	}
-	b := []byte{recordVersion, flags}
+	b := binary.AppendUvarint([]byte{recordVersion}, flags)
 	b = binary.AppendVarint(b, h.revision)
 	b = binary.AppendUvarint(b, h.lastID)
 	b = binary.AppendVarint(b, h.created)
-	if c := h.settings.CreateOnExisting; c != nil {
-		b = append(b, byte(*c))
-	}
-	if n := h.settings.ViewMaxChars; n != nil {
-		b = binary.AppendVarint(b, *n)
-	}
-	if n := h.settings.MaxFileBytes; n != nil {
-		b = binary.AppendVarint(b, *n)
+	for _, s := range allSettings {
+		if s.present(&h.settings) {
+			b = s.append(b, &h.settings)
+		}
 	}
 	return seal(namespaceKey, b)
 }
@@ -200,24 +193,17 @@ func decodeHeader(sealed []byte) (header, error) {
 	}
 	d := decoder{rest: b}
 	d.version()
-	flags := d.byte()
+	flags := d.uvarint()
 	h := header{
 		revision: d.varint(),
 		lastID:   d.uvarint(),
 		created:  d.varint(),
 		deleting: flags&flagDeleting != 0,
 	}
-	if flags&flagCreateOnExisting != 0 {
-		c := CreateOnExisting(d.byte())
-		h.settings.CreateOnExisting = &c
-	}
-	if flags&flagViewMaxChars != 0 {
-		n := d.varint()
-		h.settings.ViewMaxChars = &n
-	}
-	if flags&flagMaxFileBytes != 0 {
-		n := d.varint()
-		h.settings.MaxFileBytes = &n
+	for i, s := range allSettings {
+		if flags&(flagSetting<<i) != 0 {
+			s.decode(&d, &h.settings)
+		}
 	}
 	return h, d.finish(namespaceKey)
 }
@@ -226,6 +212,9 @@ func (n *node) encode(key []byte) []byte {
 	var flags byte
 	if n.dir {
 		flags |= flagDir
+	}
+	if n.pinned {
+		flags |= flagPinned
 	}
 	b := make([]byte, 0, 80)
 	b = append(b, recordVersion, flags)
@@ -252,8 +241,10 @@ func decodeNode(key, sealed []byte) (*node, error) {
 	}
 	d := decoder{rest: b}
 	d.version()
+	flags := d.byte()
 	n := &node{
-		dir:      d.byte()&flagDir != 0,
+		dir:      flags&flagDir != 0,
+		pinned:   flags&flagPinned != 0,
 		id:       d.uvarint(),
 		created:  d.varint(),
 		modified: d.varint(),
@@ -283,6 +274,7 @@ func (n *node) entry(p Path) Entry {
 		Modified:  instant(n.modified),
 		Revision:  n.revision,
 		FileCount: n.files,
+		Pinned:    n.pinned,
 	}
 }
 

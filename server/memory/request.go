@@ -197,6 +197,9 @@ func appendEntries(b []byte, entries []Entry) []byte {
 		if e.Dir {
 			flags |= flagDir
 		}
+		if e.Pinned {
+			flags |= flagPinned
+		}
 		b = append(appendText(b, e.Path), flags)
 		for _, n := range []int64{nanoseconds(e.Created), nanoseconds(e.Modified), e.Revision, e.Size, e.Lines, e.FileCount} {
 			b = binary.AppendVarint(b, n)
@@ -230,9 +233,11 @@ func (d *decoder) result() Result {
 func (d *decoder) entries() []Entry {
 	var entries []Entry
 	for range d.count() {
+		path, flags := d.text(), d.byte()
 		entries = append(entries, Entry{
-			Path:      d.text(),
-			Dir:       d.byte()&flagDir != 0,
+			Path:      path,
+			Dir:       flags&flagDir != 0,
+			Pinned:    flags&flagPinned != 0,
 			Created:   instant(d.varint()),
 			Modified:  instant(d.varint()),
 			Revision:  d.varint(),

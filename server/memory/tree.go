@@ -20,6 +20,7 @@ type tree struct {
 	header   header
 	settings Settings // in force; no field is nil
 	call     Call     // of the command that runs
+	trace    *trace   // nil where nothing is to be remembered
 	changed  bool     // there is something to flush
 	nodes    map[string]*loaded
 	order    []*loaded // as they were read, so that the transaction writes in the same order each time it runs
@@ -155,7 +156,7 @@ func (t *tree) writeFile(p Path, data []byte) (*node, error) {
 	if old == nil {
 		n.id = t.newID()
 	} else {
-		n.id, n.created = old.id, old.created
+		n.id, n.created, n.pinned = old.id, old.created, old.pinned
 		if err := t.deleteContents(old); err != nil {
 			return nil, err
 		}
