@@ -56,9 +56,9 @@ func parseSocketPath(field, given, path string) (address, error) {
 	return address{field: field, given: given, network: "unix", path: path}, nil
 }
 
-// resolve looks up the host of the address once, so that what is checked is what is listened on. It refuses an address
-// that other machines can reach, unless insecure. remote tells whether they can.
-func (a address) resolve(ctx context.Context, insecure bool) (resolved address, remote bool, err error) {
+// resolve looks up the host of the address once, so that what is checked is what is listened on. remote tells whether
+// other machines can reach it.
+func (a address) resolve(ctx context.Context) (resolved address, remote bool, err error) {
 	if a.network == "unix" {
 		return a, false, nil
 	}
@@ -72,14 +72,48 @@ func (a address) resolve(ctx context.Context, insecure bool) (resolved address, 
 	for _, addr := range addrs {
 		remote = remote || !addr.Unmap().IsLoopback()
 	}
-	if remote && !insecure {
-		return address{}, true, &ConfigError{a.field, a.given, "other machines can reach it, and calls are neither " +
-			"encrypted nor authenticated; use 127.0.0.1 or a unix socket, or allow it with --insecure"}
-	}
 	if len(addrs) > 0 {
 		a.host = preferIPv4(addrs).String()
 	}
 	return a, remote, nil
+}
+
+// danger is why other machines are not to reach an address.
+type danger struct {
+	is   string // what is wrong
+	can  string // what others can do then
+	give string // the flags that make up for it
+}
+
+// dangerOf returns why an address that other machines can reach is not safe with a configuration, nil where it is.
+func dangerOf(field string, cfg Config) *danger {
+	encrypted := cfg.TLSCert != ""
+	// The side port has no memories. Where there are principals it asks for one too.
+	authenticated := cfg.Principals != "" || field == fieldHTTP
+	switch {
+	case encrypted && authenticated:
+		return nil
+	case encrypted:
+		return &danger{
+			is: "nobody is authenticated", can: "whoever reaches it can read and change every memory", give: "--principals",
+		}
+	case authenticated:
+		return &danger{
+			is: "nothing is encrypted", can: "whoever is on the way can read and change what passes",
+			give: "--tls-cert and --tls-key",
+		}
+	default:
+		return &danger{
+			is:  "calls are neither encrypted nor authenticated",
+			can: "whoever reaches it can read and change every memory", give: "--tls-cert, --tls-key and --principals",
+		}
+	}
+}
+
+// refusal is the error of an address that is not safe.
+func (d *danger) refusal(a address) error {
+	return &ConfigError{a.field, a.given, "other machines can reach it, and " + d.is + "; give " + d.give +
+		", use 127.0.0.1 or a unix socket, or allow it with --insecure"}
 }
 
 // preferIPv4 picks one of the addresses of a host, as net.Listen does.

@@ -60,7 +60,7 @@ func newBackupSchedule(cfg Config, store kv.Store, metrics *ops.Metrics) (*backu
 	}
 	return &backupSchedule{
 		store: backuper, dir: cfg.BackupDir, every: cfg.BackupEvery, keep: cfg.BackupKeep,
-		logger: cfg.Logger, metrics: metrics, now: time.Now, wait: wait, verify: Verify,
+		logger: cfg.Logger, metrics: metrics, now: time.Now, wait: wait, verify: verifyFor(store, cfg.keyset()),
 	}, nil
 }
 

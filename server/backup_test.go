@@ -134,7 +134,7 @@ func (s *scheduleTest) wantMetrics(t *testing.T, ok, failed int, newest time.Tim
 	t.Helper()
 	rec := httptest.NewRecorder()
 	req := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", nil)
-	ops.NewServer(s.metrics, nil, s.logger).Handler.ServeHTTP(rec, req)
+	ops.NewServer(ops.Options{Metrics: s.metrics, Logger: s.logger}).Handler.ServeHTTP(rec, req)
 	for _, want := range []string{
 		fmt.Sprintf("\nmemoryd_backups_total{result=\"ok\"} %d\n", ok),
 		fmt.Sprintf("\nmemoryd_backups_total{result=\"error\"} %d\n", failed),

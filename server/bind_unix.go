@@ -4,6 +4,7 @@ package server
 
 import (
 	"context"
+	"io/fs"
 	"net"
 	"sync"
 	"syscall"
@@ -12,12 +13,12 @@ import (
 // umaskMu is held while the umask, which the whole process shares, is not its own.
 var umaskMu sync.Mutex
 
-// bindUnix binds a socket of mode 0600. The umask gives it that mode as it is made: a chmod afterwards would leave a
+// bindUnix binds a socket of a mode. The umask gives it that mode as it is made: a chmod afterwards would leave a
 // moment in which others can connect.
-func bindUnix(ctx context.Context, path string) (net.Listener, error) {
+func bindUnix(ctx context.Context, path string, mode fs.FileMode) (net.Listener, error) {
 	umaskMu.Lock()
 	defer umaskMu.Unlock()
-	defer syscall.Umask(syscall.Umask(0o177))
+	defer syscall.Umask(syscall.Umask(int(fs.ModePerm &^ mode)))
 	var lc net.ListenConfig
 	return lc.Listen(ctx, "unix", path)
 }

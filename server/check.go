@@ -5,8 +5,11 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/tink-crypto/tink-go/v2/keyset"
+
 	"github.com/seed-7f2870e1/memoryd/server/kv"
 	"github.com/seed-7f2870e1/memoryd/server/kv/boltkv"
+	"github.com/seed-7f2870e1/memoryd/server/kv/sealkv"
 	"github.com/seed-7f2870e1/memoryd/server/memory"
 )
 
@@ -18,17 +21,23 @@ type CheckReport struct {
 }
 
 // Check verifies the store in a directory, which no server may have open, and changes nothing. What is wrong with it is
-// an error.
-func Check(ctx context.Context, dir string) (CheckReport, error) {
+// an error. Where it is encrypted, every value is decrypted with the keyset; that of another store is a *ConfigError.
+func Check(ctx context.Context, dir string, k Keyset) (CheckReport, error) {
+	handle, err := k.read(ctx)
+	if err != nil {
+		return CheckReport{}, err
+	}
 	store, err := boltkv.Open(ctx, boltkv.Options{Dir: dir, ReadOnly: true, LockTimeout: lockTimeout})
 	if err != nil {
 		return CheckReport{}, err
 	}
-	return checkAndClose(ctx, store)
+	return checkAndClose(ctx, store, k, handle)
 }
 
 // checkAndClose checks a store that was opened for reading.
-func checkAndClose(ctx context.Context, store *boltkv.Store) (report CheckReport, err error) {
+func checkAndClose(
+	ctx context.Context, store *boltkv.Store, k Keyset, handle *keyset.Handle,
+) (report CheckReport, err error) {
 	defer func() {
 		if closeErr := store.Close(); err == nil && closeErr != nil {
 			err = fmt.Errorf("close store: %w", closeErr)
@@ -36,6 +45,20 @@ func checkAndClose(ctx context.Context, store *boltkv.Store) (report CheckReport
 	}()
 	if err := store.Check(ctx); err != nil {
 		return CheckReport{}, err
+	}
+	return checkContents(ctx, store, k, handle)
+}
+
+// checkContents checks what is in a store that is sound.
+func checkContents(ctx context.Context, store kv.Store, k Keyset, handle *keyset.Handle) (CheckReport, error) {
+	store, err := k.unseal(ctx, store, handle)
+	if err != nil {
+		return CheckReport{}, err
+	}
+	if sealed, ok := store.(*sealkv.Store); ok {
+		if err := sealed.CheckValues(ctx); err != nil {
+			return CheckReport{}, err
+		}
 	}
 	return checkNamespaces(ctx, store)
 }

@@ -34,7 +34,7 @@ func filledData(t *testing.T) string {
 }
 
 func TestCheck(t *testing.T) {
-	got, err := Check(t.Context(), filledData(t))
+	got, err := Check(t.Context(), filledData(t), Keyset{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,7 +58,7 @@ func TestCheck_Corrupt(t *testing.T) {
 	if err := os.WriteFile(path, content, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := Check(t.Context(), data); !errors.Is(err, kv.ErrCorrupt) {
+	if got, err := Check(t.Context(), data, Keyset{}); !errors.Is(err, kv.ErrCorrupt) {
 		t.Errorf("got %+v, %v; want an error that is %v", got, err, kv.ErrCorrupt)
 	}
 }
@@ -66,7 +66,7 @@ func TestCheck_Corrupt(t *testing.T) {
 func TestCheck_InUse(t *testing.T) {
 	data := filepath.Join(t.TempDir(), "data")
 	start(t, Config{Listen: []string{"127.0.0.1:0"}, Data: data})
-	_, err := Check(t.Context(), data)
+	_, err := Check(t.Context(), data, Keyset{})
 	var inUse *boltkv.InUseError
 	if !errors.As(err, &inUse) {
 		t.Errorf("got %v, want a *boltkv.InUseError", err)
@@ -75,7 +75,7 @@ func TestCheck_InUse(t *testing.T) {
 
 func TestCheck_Nothing(t *testing.T) {
 	data := filepath.Join(t.TempDir(), "none")
-	if got, err := Check(t.Context(), data); !errors.Is(err, os.ErrNotExist) {
+	if got, err := Check(t.Context(), data, Keyset{}); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("got %+v, %v; want an error that is %v", got, err, os.ErrNotExist)
 	}
 	if _, err := os.Stat(data); !os.IsNotExist(err) {

@@ -1,9 +1,14 @@
 package server
 
 import (
+	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"log/slog"
 	"net"
+	"os"
+	"strings"
 	"time"
 
 	"github.com/seed-7f2870e1/memoryd/server/kv"
@@ -20,6 +25,8 @@ const (
 	DefaultMaxConcurrentCalls = 1024
 	DefaultMaxConcurrentBytes = 256 << 20
 	DefaultBackupKeep         = 7
+	DefaultSocketMode         = fs.FileMode(0o600)
+	DefaultJWTLeeway          = 30 * time.Second
 )
 
 // Config says what a Server serves, and where. The zero value serves DefaultData on DefaultListen.
@@ -32,11 +39,36 @@ type Config struct {
 	Listeners []net.Listener
 	// HTTP is the address of the side port with metrics and health; "" is none.
 	HTTP string
-	// Insecure allows addresses that other machines can reach. Whoever reaches them can read and change everything.
+	// Insecure allows addresses that other machines can reach where calls are not encrypted, or nobody is authenticated:
+	// whoever reaches them, or is on the way to them, can then read and change everything.
 	Insecure bool
+	// SocketMode are the permissions of unix sockets: to connect takes those to write. Only systems of the kind of Unix
+	// have them. 0 is DefaultSocketMode.
+	SocketMode fs.FileMode
+
+	// TLSCert and TLSKey are files in PEM with the certificate of the server, with those between it and the authority
+	// behind it, and its key. With them TCP, the side port included, is served with TLS alone; unix sockets are not.
+	// Like all files about TLS and identity they are read again when they change; see Server.Reload.
+	TLSCert, TLSKey string
+	// TLSClientCA is a file in PEM with the authorities whose certificates clients may have. "": none are asked for.
+	TLSClientCA string
+
+	// Principals is the file that says who may call, how callers show who they are, and what they may do. It counts for
+	// all listeners, and for all but health on the side port. "": whoever can connect may do everything.
+	Principals string
+	// JWT are the JSON Web Tokens that callers may show. The zero value is none.
+	JWT JWT
+
+	// AuditLog is the file to which the audit trail is appended; "-" is Stdout, and "" is no trail.
+	AuditLog string
+	// Stdout is where the audit trail goes if AuditLog says so. A reader that stalls stalls calls. nil is os.Stdout.
+	Stdout io.Writer
 
 	// Data is the directory that holds the store, made if it is not there. "" is DefaultData.
 	Data string
+	// EncryptionKeyset and EncryptionKeyURI are the keyset that the store is encrypted with: see Keyset. "": it is not
+	// encrypted. Paths and namespaces are readable nevertheless. Not with Store.
+	EncryptionKeyset, EncryptionKeyURI string
 	// Store is used instead of Data where it is not nil. It stays the caller's to close, after Run has returned.
 	Store kv.Store
 
@@ -64,9 +96,16 @@ type Config struct {
 	// DefaultMaxConcurrentBytes.
 	MaxConcurrentBytes int64
 
+	// Channelz serves grpc.channelz.v1, which shows what gRPC does with its connections.
+	Channelz bool
+
 	// Logger gets what happens, and never what memories contain. A logger that blocks blocks the calls that log. nil
 	// discards it.
 	Logger *slog.Logger
+
+	// now and times are set by tests; zero values are time.Now and the constants of this package.
+	now   func() time.Time
+	times timings
 }
 
 // ConfigError says what is wrong with a field of a Config.
@@ -102,6 +141,12 @@ func (c Config) Validate() error {
 	if err := c.validateBackups(); err != nil {
 		return err
 	}
+	if err := c.validateSecurity(); err != nil {
+		return err
+	}
+	if err := c.validateKeyset(); err != nil {
+		return err
+	}
 	if c.MaxConcurrentCalls < 0 {
 		return &ConfigError{"MaxConcurrentCalls", c.MaxConcurrentCalls, "it must be 1 or more"}
 	}
@@ -130,16 +175,21 @@ func (c Config) validateBackups() error {
 }
 
 func validateDefaults(s memory.Settings) error {
-	if v := s.CreateOnExisting; v != nil && *v != memory.CreateError && *v != memory.CreateOverwrite {
-		return &ConfigError{"Defaults.CreateOnExisting", *v, "it must be error or overwrite"}
+	err := s.Validate()
+	var invalid *memory.InvalidError
+	if errors.As(err, &invalid) {
+		return &ConfigError{"Defaults." + fieldName(invalid.Field), invalid.Value, invalid.Want}
 	}
-	if v := s.ViewMaxChars; v != nil && *v < 0 {
-		return &ConfigError{"Defaults.ViewMaxChars", *v, "it must be 0 (no limit) or more"}
+	return err
+}
+
+// fieldName is the field of memory.Settings that has the name of a setting: ViewMaxChars of view_max_chars.
+func fieldName(setting string) string {
+	var b strings.Builder
+	for word := range strings.SplitSeq(setting, "_") {
+		b.WriteString(strings.ToUpper(word[:1]) + word[1:])
 	}
-	if v := s.MaxFileBytes; v != nil && (*v < 1 || *v > memory.MaxFileBytes) {
-		return &ConfigError{"Defaults.MaxFileBytes", *v, fmt.Sprintf("it must be 1 to %d", memory.MaxFileBytes)}
-	}
-	return nil
+	return b.String()
 }
 
 // withDefaults fills in the zero values.
@@ -165,6 +215,19 @@ func (c Config) withDefaults() Config {
 	if c.MaxConcurrentBytes == 0 {
 		c.MaxConcurrentBytes = DefaultMaxConcurrentBytes
 	}
+	if c.SocketMode == 0 {
+		c.SocketMode = DefaultSocketMode
+	}
+	if c.JWT.Leeway == 0 {
+		c.JWT.Leeway = DefaultJWTLeeway
+	}
+	if c.Stdout == nil {
+		c.Stdout = os.Stdout
+	}
+	if c.now == nil {
+		c.now = time.Now
+	}
+	c.times = c.times.withDefaults()
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}

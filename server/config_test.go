@@ -111,37 +111,40 @@ func TestConfig_LongSocket(t *testing.T) {
 
 func TestAddress_Resolve(t *testing.T) {
 	tests := []struct {
-		address  string
-		insecure bool
-		remote   bool
-		refused  bool
+		address string
+		remote  bool
 	}{
-		{"127.0.0.1:0", false, false, false},
-		{"127.9.9.9:0", false, false, false},
-		{"[::1]:0", false, false, false},
-		{"localhost:0", false, false, false},
-		{"unix:/run/x.sock", false, false, false},
-		{":0", false, true, true},
-		{"0.0.0.0:0", false, true, true},
-		{"[::]:0", false, true, true},
-		{"10.0.0.1:0", false, true, true},
-		{"[::ffff:10.0.0.1]:0", false, true, true},
-		{":0", true, true, false},
-		{"0.0.0.0:0", true, true, false},
-		{"127.0.0.1:0", true, false, false},
+		{"127.0.0.1:0", false},
+		{"127.9.9.9:0", false},
+		{"[::1]:0", false},
+		{"localhost:0", false},
+		{"unix:/run/x.sock", false},
+		{":0", true},
+		{"0.0.0.0:0", true},
+		{"[::]:0", true},
+		{"10.0.0.1:0", true},
+		{"[::ffff:10.0.0.1]:0", true},
 	}
 	for _, tt := range tests {
 		a, err := parseAddress("Listen", tt.address)
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, remote, err := a.resolve(t.Context(), tt.insecure)
-		if remote != tt.remote || (err != nil) != tt.refused {
-			t.Errorf("%s, insecure %t: got remote %t, error %v; want %t, refused %t",
-				tt.address, tt.insecure, remote, err, tt.remote, tt.refused)
+		_, remote, err := a.resolve(t.Context())
+		if remote != tt.remote || err != nil {
+			t.Errorf("%s: got remote %t, error %v; want %t", tt.address, remote, err, tt.remote)
+		}
+		cfg := Config{Listen: []string{tt.address}}.withDefaults()
+		_, err = resolveAll(t.Context(), cfg)
+		if tt.remote != (err != nil) {
+			t.Errorf("%s: got error %v, want a refusal %t", tt.address, err, tt.remote)
 		}
 		if err != nil && !strings.Contains(err.Error(), "use 127.0.0.1 or a unix socket, or allow it with --insecure") {
 			t.Errorf("%s: %v does not say what to do instead", tt.address, err)
+		}
+		cfg.Insecure = true
+		if _, err := resolveAll(t.Context(), cfg); err != nil {
+			t.Errorf("%s, insecure: %v", tt.address, err)
 		}
 	}
 }
@@ -151,7 +154,7 @@ func TestAddress_ResolveUnknownHost(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, _, err = a.resolve(t.Context(), true)
+	_, _, err = a.resolve(t.Context())
 	var got *ConfigError
 	if !errors.As(err, &got) {
 		t.Fatalf("got %v, want a *ConfigError", err)

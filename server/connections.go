@@ -118,6 +118,9 @@ type connection struct {
 	of *connections
 }
 
+// NetConn returns the connection within, which knows its socket.
+func (c *connection) NetConn() net.Conn { return c.Conn }
+
 // Read implements net.Conn.
 func (c *connection) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)

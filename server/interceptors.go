@@ -5,11 +5,10 @@ import (
 	"strings"
 
 	"github.com/grpc-ecosystem/go-grpc-middleware/v2/interceptors"
-	"github.com/grpc-ecosystem/go-grpc-middleware/v2/interceptors/auth"
+	grpcauth "github.com/grpc-ecosystem/go-grpc-middleware/v2/interceptors/auth"
 	"github.com/grpc-ecosystem/go-grpc-middleware/v2/interceptors/recovery"
 	"github.com/grpc-ecosystem/go-grpc-middleware/v2/interceptors/selector"
 	"google.golang.org/grpc"
-	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 )
 
 // interceptor is one layer around every call.
@@ -23,8 +22,8 @@ type interceptor struct {
 //
 //   - recovery is outermost, so that a panic in any layer ends one call and not the process.
 //   - arrival is around all else, since it has waited for the request, and a stop waits for the end of a call.
-//   - metrics and logging are outside all that can refuse a call, so that refusals are seen.
-//   - authentication is before limits, so that strangers use up nobody's share.
+//   - metrics, logging and audit are outside all that can refuse a call, so that refusals are seen.
+//   - authentication and authorization are before limits, so that strangers use up nobody's share.
 //   - the timeout starts when a call is let in.
 //   - recovery is innermost too, so that a panic of a handler is an error to all of the above.
 func (s *Server) chain() []interceptor {
@@ -32,6 +31,7 @@ func (s *Server) chain() []interceptor {
 	recoveryUnary := recovery.UnaryServerInterceptor(recovered)
 	recoveryStream := recovery.StreamServerInterceptor(recovered)
 	log := callLogger{logger: s.logger, metDamage: s.storeHealth.metDamage}
+	auditor := s.auditor()
 	limit := newLimiter(s.cfg.MaxConcurrentCalls, s.cfg.MaxConcurrentBytes)
 	timeout := timeouts{call: s.cfg.CallTimeout, draining: s.draining, ended: s.ended}
 	return []interceptor{
@@ -39,11 +39,13 @@ func (s *Server) chain() []interceptor {
 		{"arrival", s.arrivals.unary, s.arrivals.stream},
 		{"metrics", s.metrics.Unary(), s.metrics.Stream()},
 		{"logging", interceptors.UnaryServerInterceptor(log), interceptors.StreamServerInterceptor(log)},
+		{"audit", auditor.unary, auditor.stream},
 		{
 			"authentication",
-			selector.UnaryServerInterceptor(auth.UnaryServerInterceptor(s.authenticate), exceptHealth),
-			selector.StreamServerInterceptor(auth.StreamServerInterceptor(s.authenticate), exceptHealth),
+			selector.UnaryServerInterceptor(grpcauth.UnaryServerInterceptor(s.authenticate), needsPrincipal),
+			selector.StreamServerInterceptor(grpcauth.StreamServerInterceptor(s.authenticate), needsPrincipal),
 		},
+		{"authorization", authorizeUnary, authorizeStream},
 		{
 			"limits",
 			selector.UnaryServerInterceptor(limit.unary, ownServices),
@@ -65,12 +67,9 @@ func chainOptions(chain []interceptor) []grpc.ServerOption {
 	return []grpc.ServerOption{grpc.ChainUnaryInterceptor(unary...), grpc.ChainStreamInterceptor(stream...)}
 }
 
-// trustEveryone takes every caller as it is: whoever reaches a loopback address or the socket is trusted.
-func trustEveryone(ctx context.Context) (context.Context, error) { return ctx, nil }
-
-// exceptHealth matches all but health checks, whose callers need not say who they are.
-var exceptHealth = selector.MatchFunc(func(_ context.Context, call interceptors.CallMeta) bool {
-	return call.Service != healthpb.Health_ServiceDesc.ServiceName
+// needsPrincipal matches all but health checks, whose callers need not say who they are.
+var needsPrincipal = selector.MatchFunc(func(_ context.Context, call interceptors.CallMeta) bool {
+	return accessTo(call.FullMethod()).need != needNothing
 })
 
 // ownServices matches the services of memoryd, and so neither health checks, which tell of a server that is overloaded

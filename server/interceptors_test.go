@@ -12,9 +12,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
 	memoryv1 "github.com/seed-7f2870e1/memoryd/gen/memoryd/v1"
+	"github.com/seed-7f2870e1/memoryd/server/internal/auth"
 	"github.com/seed-7f2870e1/memoryd/server/internal/ops"
 )
 
@@ -22,13 +24,12 @@ import (
 func newChained(logger *slog.Logger) *Server {
 	never := context.Background()
 	return &Server{
-		cfg:          Config{MaxConcurrentCalls: 1}.withDefaults(),
-		logger:       logger,
-		metrics:      ops.NewMetrics("test"),
-		authenticate: trustEveryone,
-		arrivals:     &arrivals{draining: never},
-		draining:     never,
-		ended:        never,
+		cfg:      Config{MaxConcurrentCalls: 1}.withDefaults(),
+		logger:   logger,
+		metrics:  ops.NewMetrics("test"),
+		arrivals: &arrivals{draining: never},
+		draining: never,
+		ended:    never,
 	}
 }
 
@@ -86,7 +87,7 @@ func counted(t *testing.T, s *Server, method string, code codes.Code) bool {
 	t.Helper()
 	rec := httptest.NewRecorder()
 	req := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", nil)
-	ops.NewServer(s.metrics, nil, s.logger).Handler.ServeHTTP(rec, req)
+	ops.NewServer(ops.Options{Metrics: s.metrics, Logger: s.logger}).Handler.ServeHTTP(rec, req)
 	name := method[strings.LastIndexByte(method, '/')+1:]
 	for line := range strings.SplitSeq(rec.Body.String(), "\n") {
 		if strings.HasPrefix(line, "grpc_server_handled_total{") && strings.HasSuffix(line, " 1") &&
@@ -106,7 +107,7 @@ func TestChain_Names(t *testing.T) {
 	for _, i := range newChained(slog.New(slog.DiscardHandler)).chain() {
 		got = append(got, i.name)
 	}
-	want := []string{"recovery", "arrival", "metrics", "logging", "authentication", "limits", "timeout", "recovery"}
+	want := []string{"recovery", "arrival", "metrics", "logging", "audit", "authentication", "authorization", "limits", "timeout", "recovery"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
@@ -174,21 +175,35 @@ func TestChain_RefusalIsSeen(t *testing.T) {
 	})
 }
 
-func TestChain_AuthenticationBeforeLimits(t *testing.T) {
+func TestChain_AccessBeforeLimits(t *testing.T) {
+	policy := parsePolicy(t, `
+principals:
+  - name: reader
+    tokens: ["`+hashOf("good")+`"]
+    grants:
+      - {namespaces: [n], rights: [read]}
+  - name: stranger
+    tokens: ["`+hashOf("poor")+`"]
+    grants:
+      - {namespaces: [m], rights: [read]}
+`)
+	with := func(token string) context.Context {
+		return metadata.NewIncomingContext(t.Context(), metadata.Pairs("authorization", "Bearer "+token))
+	}
 	eachCall(t, func(t *testing.T, s *Server, _ *logBuffer, method string, _ func(handler) error) {
-		known := true
-		s.authenticate = func(ctx context.Context) (context.Context, error) {
-			if !known {
-				return nil, status.Error(codes.Unauthenticated, "who are you?")
-			}
-			return ctx, nil
-		}
+		s.auth = auth.New(auth.Options{Policy: policy})
 		chain, through := s.chain(), calls[method]
-		err := through(t.Context(), chain, func(context.Context) error {
-			known = false
-			err := through(t.Context(), chain, func(context.Context) error { return nil })
-			if status.Code(err) != codes.Unauthenticated {
-				t.Errorf("got %v, want code %v although no slot is free", err, codes.Unauthenticated)
+		err := through(with("good"), chain, func(context.Context) error {
+			for token, want := range map[string]codes.Code{
+				"bad": codes.Unauthenticated, "poor": codes.PermissionDenied, "good": codes.ResourceExhausted,
+			} {
+				err := through(with(token), chain, func(context.Context) error { return nil })
+				if method == memoryv1.FileService_Get_FullMethodName && want == codes.PermissionDenied {
+					want = codes.ResourceExhausted // a stream says later what it is about
+				}
+				if status.Code(err) != want {
+					t.Errorf("%s token: got %v, want code %v although no slot is free", token, err, want)
+				}
 			}
 			return nil
 		})

@@ -15,10 +15,10 @@ import (
 // probeTimeout is how long the process behind a socket may take to accept a connection.
 const probeTimeout = time.Second
 
-// listen opens a resolved address.
-func listen(ctx context.Context, a address) (net.Listener, error) {
+// listen opens a resolved address. A socket gets a mode.
+func listen(ctx context.Context, a address, mode fs.FileMode) (net.Listener, error) {
 	if a.network == "unix" {
-		return listenUnix(ctx, a)
+		return listenUnix(ctx, a, mode)
 	}
 	var lc net.ListenConfig
 	listener, err := lc.Listen(ctx, "tcp", net.JoinHostPort(a.host, a.port))
@@ -31,16 +31,16 @@ func listen(ctx context.Context, a address) (net.Listener, error) {
 	return listener, nil
 }
 
-// listenUnix opens a socket that only the user of this process can connect to. It replaces the socket of a process
+// listenUnix opens a socket that those can connect to whom the mode lets write. It replaces the socket of a process
 // that is gone, and nothing else.
-func listenUnix(ctx context.Context, a address) (net.Listener, error) {
+func listenUnix(ctx context.Context, a address, mode fs.FileMode) (net.Listener, error) {
 	if dir := filepath.Dir(a.path); !isDir(dir) {
 		return nil, fmt.Errorf("listen on %s: there is no directory %s; make it first", a.given, dir)
 	}
 	if err := removeStaleSocket(ctx, a.path); err != nil {
 		return nil, fmt.Errorf("listen on %s: %w", a.given, err)
 	}
-	listener, err := bindUnix(ctx, a.path)
+	listener, err := bindUnix(ctx, a.path, mode)
 	if err != nil {
 		return nil, fmt.Errorf("listen on %s: %w", a.given, err)
 	}

@@ -22,10 +22,10 @@ func listenOn(t *testing.T, given string) (net.Listener, error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if a, _, err = a.resolve(t.Context(), false); err != nil {
+	if a, _, err = a.resolve(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	return listen(t.Context(), a)
+	return listen(t.Context(), a, DefaultSocketMode)
 }
 
 func closeListener(t *testing.T, l net.Listener) {
@@ -37,24 +37,29 @@ func closeListener(t *testing.T, l net.Listener) {
 
 func TestListenUnix(t *testing.T) {
 	defer syscall.Umask(syscall.Umask(0))
-	path := socketPath(t)
-	l, err := listenOn(t, "unix://"+path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	info, err := os.Lstat(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got, want := info.Mode(), fs.ModeSocket|0o600; got != want {
-		t.Errorf("got mode %v, want %v", got, want)
-	}
-	if got := syscall.Umask(0); got != 0 {
-		t.Errorf("the umask was left at %#o", got)
-	}
-	closeListener(t, l)
-	if _, err := os.Lstat(path); !os.IsNotExist(err) {
-		t.Errorf("the socket is still there: %v", err)
+	for _, mode := range []fs.FileMode{DefaultSocketMode, 0o660, 0o666} {
+		a, err := parseAddress("Listen", "unix://"+socketPath(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		l, err := listen(t.Context(), a, mode)
+		if err != nil {
+			t.Fatal(err)
+		}
+		info, err := os.Lstat(a.path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, want := info.Mode(), fs.ModeSocket|mode; got != want {
+			t.Errorf("got mode %v, want %v", got, want)
+		}
+		if got := syscall.Umask(0); got != 0 {
+			t.Errorf("the umask was left at %#o", got)
+		}
+		closeListener(t, l)
+		if _, err := os.Lstat(a.path); !os.IsNotExist(err) {
+			t.Errorf("the socket is still there: %v", err)
+		}
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	memoryv1 "github.com/seed-7f2870e1/memoryd/gen/memoryd/v1"
+	"github.com/seed-7f2870e1/memoryd/server/internal/audit"
 	"github.com/seed-7f2870e1/memoryd/server/internal/rpc"
 	"github.com/seed-7f2870e1/memoryd/server/memory"
 )
@@ -29,7 +30,11 @@ type callLogger struct {
 func (l callLogger) ServerReporter(ctx context.Context, call interceptors.CallMeta) (
 	interceptors.Reporter, context.Context,
 ) {
-	return &callReport{ctx: ctx, callLogger: l, call: call}, ctx
+	ctx, trail := audit.NewContext(ctx)
+	if p, ok := peer.FromContext(ctx); ok {
+		trail.SetPeer(p.Addr.String())
+	}
+	return &callReport{ctx: ctx, callLogger: l, call: call, trail: trail}, ctx
 }
 
 // callReport is what is known of one call.
@@ -37,6 +42,8 @@ type callReport struct {
 	callLogger
 	ctx  context.Context
 	call interceptors.CallMeta
+	// trail is what the layers within tell of the call; the audit trail has it too.
+	trail *audit.Trail
 
 	mu        sync.Mutex // messages of a stream may come while the call ends
 	namespace string
@@ -92,8 +99,12 @@ func (r *callReport) PostCall(err error, duration time.Duration) {
 		slog.String("code", status.Code(err).String()),
 		slog.Duration("duration", duration),
 	}
-	if p, ok := peer.FromContext(r.ctx); ok {
-		attrs = append(attrs, slog.String("peer", p.Addr.String()))
+	common := r.trail.Common()
+	if common.Peer != "" {
+		attrs = append(attrs, slog.String("peer", common.Peer))
+	}
+	if common.Principal != "" {
+		attrs = append(attrs, slog.String("principal", common.Principal))
 	}
 	if r.namespace != "" {
 		attrs = append(attrs, slog.String("namespace", bounded(r.namespace)))

@@ -4,16 +4,39 @@ import (
 	"context"
 	"time"
 
+	"github.com/tink-crypto/tink-go/v2/keyset"
+
+	"github.com/seed-7f2870e1/memoryd/server/kv"
 	"github.com/seed-7f2870e1/memoryd/server/kv/boltkv"
+	"github.com/seed-7f2870e1/memoryd/server/kv/sealkv"
 )
 
 // Verify checks a backup file as Restore does, and changes nothing. What is wrong with it is an error.
-func Verify(ctx context.Context, file string) (CheckReport, error) {
+func Verify(ctx context.Context, file string, k Keyset) (CheckReport, error) {
+	handle, err := k.read(ctx)
+	if err != nil {
+		return CheckReport{}, err
+	}
+	return verify(ctx, file, k, handle)
+}
+
+func verify(ctx context.Context, file string, k Keyset, handle *keyset.Handle) (CheckReport, error) {
 	store, err := boltkv.OpenBackup(ctx, file)
 	if err != nil {
 		return CheckReport{}, err
 	}
-	return checkAndClose(ctx, store)
+	return checkAndClose(ctx, store, k, handle)
+}
+
+// verifyFor returns Verify for the backups of a store that is open, with the keyset that is in force there.
+func verifyFor(store kv.Store, k Keyset) func(ctx context.Context, file string) (CheckReport, error) {
+	return func(ctx context.Context, file string) (CheckReport, error) {
+		var handle *keyset.Handle
+		if sealed, ok := kv.As[*sealkv.Store](store); ok {
+			handle = sealed.Keyset()
+		}
+		return verify(ctx, file, k, handle)
+	}
 }
 
 // RestoreOptions are the options of Restore.
@@ -22,6 +45,8 @@ type RestoreOptions struct {
 	File string
 	// Data is the data directory, which no server may have open. It is made if it is not there.
 	Data string
+	// Keyset is what the backup is encrypted with. It is for the check: what is encrypted is restored as it is.
+	Keyset Keyset
 	// Force takes the place of a store that is there, which is kept beside the new one.
 	Force bool
 }
@@ -38,13 +63,16 @@ type RestoreReport struct {
 // touched. Without Force a store that is there is an error that is boltkv.ErrStoreExists.
 func Restore(ctx context.Context, o RestoreOptions) (RestoreReport, error) {
 	var report RestoreReport
-	var err error
+	handle, err := o.Keyset.read(ctx)
+	if err != nil {
+		return RestoreReport{}, err
+	}
 	report.Kept, err = boltkv.Restore(ctx, boltkv.RestoreOptions{
 		File:  o.File,
 		Dir:   o.Data,
 		Force: o.Force,
 		Check: func(ctx context.Context, backup *boltkv.Store) (err error) {
-			report.Restored, err = checkNamespaces(ctx, backup)
+			report.Restored, err = checkContents(ctx, backup, o.Keyset, handle)
 			return err
 		},
 		Now: time.Now,

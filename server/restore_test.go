@@ -100,7 +100,7 @@ func TestBackup_SlowClientStopsNobody(t *testing.T) {
 	if err != nil || info.Size() < 5_000_000 {
 		t.Fatalf("got a file of %v, %v, want one that outgrew what was mapped", info.Size(), err)
 	}
-	got, err := Verify(t.Context(), receiveBackup(t, stream))
+	got, err := Verify(t.Context(), receiveBackup(t, stream), Keyset{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -121,7 +121,7 @@ func TestBackup_OutlastsCallTimeout(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Verify(t.Context(), receiveBackup(t, stream)); err != nil {
+	if _, err := Verify(t.Context(), receiveBackup(t, stream), Keyset{}); err != nil {
 		t.Error(err)
 	}
 	if took, least := time.Since(began), streamAllowance*call; took < least {
@@ -162,7 +162,7 @@ func backedUpData(t *testing.T) (data, backup string) {
 func TestRestore(t *testing.T) {
 	data, backup := backedUpData(t)
 	want := CheckReport{Namespaces: 2, Files: 4, Bytes: 20}
-	if got, err := Verify(t.Context(), backup); err != nil || got != want {
+	if got, err := Verify(t.Context(), backup, Keyset{}); err != nil || got != want {
 		t.Errorf("Verify: got %+v, %v, want %+v", got, err, want)
 	}
 	fresh := filepath.Join(t.TempDir(), "fresh")
@@ -173,7 +173,7 @@ func TestRestore(t *testing.T) {
 	if diff := cmp.Diff(RestoreReport{Restored: want}, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	if got, err := Check(t.Context(), fresh); err != nil || got != want {
+	if got, err := Check(t.Context(), fresh, Keyset{}); err != nil || got != want {
 		t.Errorf("Check: got %+v, %v, want %+v", got, err, want)
 	}
 	if _, err := Restore(t.Context(), RestoreOptions{File: backup, Data: data}); !errors.Is(err, boltkv.ErrStoreExists) {
@@ -215,7 +215,7 @@ func TestRestore_NamespaceNotSound(t *testing.T) {
 	if err := errors.Join(err, backup.Close(), store.Close()); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := Verify(t.Context(), path); !errors.Is(err, kv.ErrCorrupt) {
+	if got, err := Verify(t.Context(), path, Keyset{}); !errors.Is(err, kv.ErrCorrupt) {
 		t.Errorf("Verify: got %+v, %v, want an error that is %v", got, err, kv.ErrCorrupt)
 	}
 	fresh := filepath.Join(t.TempDir(), "fresh")
@@ -229,12 +229,12 @@ func TestRestore_NamespaceNotSound(t *testing.T) {
 
 func TestCompact(t *testing.T) {
 	data := filledData(t)
-	got, err := Compact(t.Context(), data, slog.New(slog.DiscardHandler))
+	got, err := Compact(t.Context(), data, Keyset{}, slog.New(slog.DiscardHandler))
 	if err != nil || got.Before == 0 || got.After == 0 {
 		t.Errorf("got %+v, %v, want the bytes before and after", got, err)
 	}
 	want := CheckReport{Namespaces: 2, Files: 4, Bytes: 20}
-	if got, err := Check(t.Context(), data); err != nil || got != want {
+	if got, err := Check(t.Context(), data, Keyset{}); err != nil || got != want {
 		t.Errorf("Check: got %+v, %v, want %+v", got, err, want)
 	}
 }

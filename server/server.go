@@ -9,6 +9,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,15 +21,18 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/grpc-ecosystem/go-grpc-middleware/v2/interceptors/auth"
 	"google.golang.org/grpc"
+	channelz "google.golang.org/grpc/channelz/service"
 	"google.golang.org/grpc/health"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/reflection"
 
+	"github.com/seed-7f2870e1/memoryd/server/internal/audit"
+	"github.com/seed-7f2870e1/memoryd/server/internal/auth"
 	"github.com/seed-7f2870e1/memoryd/server/internal/ops"
 	"github.com/seed-7f2870e1/memoryd/server/internal/rpc"
+	"github.com/seed-7f2870e1/memoryd/server/internal/screen"
 	"github.com/seed-7f2870e1/memoryd/server/kv"
 	"github.com/seed-7f2870e1/memoryd/server/memory"
 )
@@ -53,6 +57,21 @@ const (
 	minPingInterval   = 10 * time.Second // of clients; one that pings more often is disconnected
 )
 
+// timings are for tests that do not wait as long as the constants say; zero values are those.
+type timings struct {
+	handshake, pingAfter, pingTimeout time.Duration
+	poll                              time.Duration // of files
+}
+
+func (t timings) withDefaults() timings {
+	return timings{
+		handshake:   cmp.Or(t.handshake, handshakeTimeout),
+		pingAfter:   cmp.Or(t.pingAfter, pingAfter),
+		pingTimeout: cmp.Or(t.pingTimeout, pingTimeout),
+		poll:        cmp.Or(t.poll, pollEvery),
+	}
+}
+
 // watchGrace is how long those who watch the health of the server have to hear that it stops.
 const watchGrace = 200 * time.Millisecond
 
@@ -65,15 +84,19 @@ type Server struct {
 
 	closeStore func() error // where New opened it
 
-	grpc         *grpc.Server
-	health       *health.Server
-	metrics      *ops.Metrics
-	backups      *backupSchedule // nil where there is none
-	authenticate auth.AuthFunc
-	serving      atomic.Bool
-	storeHealth  *storeHealth
-	arrivals     *arrivals
-	conns        *connections // of calls
+	grpc        *grpc.Server
+	health      *health.Server
+	metrics     *ops.Metrics
+	backups     *backupSchedule // nil where there is none
+	sweeper     *sweeper
+	sealing     *sealing // nil where the store is not encrypted
+	security    *security
+	auth        *auth.Authenticator // of security; nil: whoever can connect may do everything
+	auditLog    *audit.Log          // nil: there is none
+	serving     atomic.Bool
+	storeHealth *storeHealth
+	arrivals    *arrivals
+	conns       *connections // of calls
 
 	// draining is done when the server begins to stop, which startDraining says.
 	draining      context.Context
@@ -105,25 +128,43 @@ func New(ctx context.Context, cfg Config) (_ *Server, err error) {
 	if err != nil {
 		return nil, err
 	}
+	metrics := ops.NewMetrics(Version())
+	sec, err := openSecurity(ctx, cfg, metrics)
+	if err != nil {
+		return nil, err
+	}
+	opened.add(func() error { sec.close(); return nil })
 	store, closeStore, err := openStore(ctx, cfg)
 	if err != nil {
 		return nil, err
 	}
 	opened.add(closeStore)
-	tree, err := memory.New(store, memory.Options{Defaults: cfg.Defaults, RequestWindow: cfg.RequestWindow})
+	tree, err := memory.New(store, memory.Options{
+		Defaults: cfg.Defaults, RequestWindow: cfg.RequestWindow,
+		Screener: screener{screen.New()}, Report: secretReporter{cfg.Logger, metrics}.report,
+	})
 	if err != nil {
 		return nil, err
 	}
 
 	s := &Server{
-		cfg:          cfg,
-		logger:       cfg.Logger,
-		listeners:    slices.Clone(cfg.Listeners),
-		closeStore:   closeStore,
-		health:       health.NewServer(),
-		metrics:      ops.NewMetrics(Version()),
-		authenticate: trustEveryone,
+		cfg:        cfg,
+		logger:     cfg.Logger,
+		listeners:  slices.Clone(cfg.Listeners),
+		closeStore: closeStore,
+		health:     health.NewServer(),
+		metrics:    metrics,
+		security:   sec,
+		auth:       sec.auth,
 	}
+	if s.sealing = newSealing(cfg, store); s.sealing != nil {
+		sec.reloads.watch(s.sealing.reloadable())
+	}
+	if s.auditLog, err = openAuditLog(cfg, metrics); err != nil {
+		return nil, err
+	}
+	opened.add(s.auditLog.Close)
+	s.sweeper = newSweeper(tree, s.auditor(), s.metrics, s.logger)
 	if s.backups, err = newBackupSchedule(cfg, store, s.metrics); err != nil {
 		return nil, err
 	}
@@ -132,7 +173,7 @@ func New(ctx context.Context, cfg Config) (_ *Server, err error) {
 	s.arrivals = &arrivals{timeout: cfg.CallTimeout, draining: s.draining, gaveUp: s.metrics.RequestGivenUp}
 	s.conns = newConnections(maxConnections, cfg.Logger)
 	for _, a := range addresses {
-		l, err := listen(ctx, a)
+		l, err := listen(ctx, a, cfg.SocketMode)
 		if err != nil {
 			return nil, err
 		}
@@ -151,12 +192,15 @@ func New(ctx context.Context, cfg Config) (_ *Server, err error) {
 // register makes the gRPC server, with all that it serves.
 func (s *Server) register(store kv.Store, tree *memory.Memory) {
 	s.storeHealth = newStoreHealth(store, s.health, s.metrics, s.logger) // The chain tells it of damage.
-	opts := append(serverOptions(), grpc.InTapHandle(s.arrivals.begin))
+	opts := append(serverOptions(s.cfg.times), grpc.Creds(s.security.credentials()), grpc.InTapHandle(s.arrivals.begin))
 	s.grpc = grpc.NewServer(append(opts, chainOptions(s.chain())...)...)
 	backuper, _ := kv.As[kv.Backuper](store)
 	rpc.Register(s.grpc, rpc.Options{Memory: tree, Backuper: backuper, Recorder: s.metrics})
 	healthpb.RegisterHealthServer(s.grpc, s.health)
 	reflection.Register(s.grpc)
+	if s.cfg.Channelz {
+		channelz.RegisterChannelzServiceToServer(s.grpc)
+	}
 	s.metrics.Initialize(s.grpc)
 }
 
@@ -179,30 +223,33 @@ func resolveAll(ctx context.Context, cfg Config) ([]address, error) {
 		if err != nil {
 			return nil, err
 		}
-		a, remote, err := a.resolve(ctx, cfg.Insecure)
+		a, remote, err := a.resolve(ctx)
 		if err != nil {
 			return nil, err
 		}
-		if remote {
-			cfg.Logger.WarnContext(ctx, "INSECURE: other machines can reach this address, and calls are neither "+
-				"encrypted nor authenticated; whoever reaches it can read and change every memory", "address", g.address)
+		if danger := dangerOf(a.field, cfg); remote && danger != nil {
+			if !cfg.Insecure {
+				return nil, danger.refusal(a)
+			}
+			cfg.Logger.WarnContext(ctx, "INSECURE: other machines can reach this address, and "+danger.is+"; "+danger.can,
+				"address", g.address)
 		}
 		addresses = append(addresses, a)
 	}
 	return addresses, nil
 }
 
-func serverOptions() []grpc.ServerOption {
+func serverOptions(times timings) []grpc.ServerOption {
 	return []grpc.ServerOption{
 		grpc.MaxRecvMsgSize(MaxRequestBytes),
 		grpc.MaxSendMsgSize(MaxResponseBytes),
 		grpc.MaxConcurrentStreams(maxStreamsPerConn),
 		grpc.MaxHeaderListSize(maxHeaderBytes),
-		grpc.ConnectionTimeout(handshakeTimeout),
+		grpc.ConnectionTimeout(times.handshake),
 		grpc.ReadBufferSize(bufferBytes),
 		grpc.WriteBufferSize(bufferBytes),
 		grpc.KeepaliveParams(keepalive.ServerParameters{
-			MaxConnectionIdle: closeIdleAfter, Time: pingAfter, Timeout: pingTimeout,
+			MaxConnectionIdle: closeIdleAfter, Time: times.pingAfter, Timeout: times.pingTimeout,
 		}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: minPingInterval, PermitWithoutStream: true}),
 	}
@@ -230,6 +277,7 @@ func (s *Server) HTTPAddr() net.Addr {
 // It returns nil where every call could end, and an error where calls were cut off or something failed before.
 // It must be called once.
 func (s *Server) Run(ctx context.Context) error {
+	stopSweeper := s.sweeper.begin(ctx)
 	var running sync.WaitGroup
 	failed := make(chan error, len(s.listeners)+1)
 	for _, l := range s.listeners {
@@ -239,11 +287,11 @@ func (s *Server) Run(ctx context.Context) error {
 			}
 		})
 	}
-	side := ops.NewServer(s.metrics, s.ready, s.logger)
+	side := s.newSideServer()
 	if s.http != nil {
 		running.Go(func() {
 			l := newConnections(maxHTTPConns, s.logger).wrap(s.http)
-			if err := side.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+			if err := s.serveSide(side, l); !errors.Is(err, http.ErrServerClosed) {
 				failed <- fmt.Errorf("serve on %s: %w", s.http.Addr(), err)
 			}
 		})
@@ -253,6 +301,12 @@ func (s *Server) Run(ctx context.Context) error {
 	if s.backups != nil {
 		running.Go(func() { s.backups.run(scheduled) })
 	}
+	if s.sealing != nil {
+		running.Go(func() { s.sealing.run(scheduled) })
+	}
+	fileTicks := time.NewTicker(s.cfg.times.poll)
+	defer fileTicks.Stop()
+	running.Go(func() { s.followFiles(s.draining, fileTicks.C) })
 	s.storeHealth.check(ctx)
 	healthTicks := time.NewTicker(healthInterval)
 	defer healthTicks.Stop()
@@ -268,8 +322,12 @@ func (s *Server) Run(ctx context.Context) error {
 	s.serving.Store(false)
 	stopBackups()
 	s.logger.InfoContext(ctx, "stopping", "timeout", s.cfg.ShutdownTimeout)
-	err = errors.Join(err, s.drain(), wrap("close store", s.closeStore()), wrap("close side port", side.Close()))
+	cutOff := s.drain()
+	stopSweeper(cutOff != nil)
+	err = errors.Join(err, cutOff, wrap("close store", s.closeStore()), wrap("close side port", side.Close()))
 	running.Wait()
+	s.security.close()
+	err = errors.Join(err, s.auditLog.Close())
 	s.logger.InfoContext(ctx, "stopped")
 	return err
 }
@@ -320,7 +378,9 @@ func (s *Server) startAttrs() []any {
 	for i, addr := range s.Addrs() {
 		addresses[i] = addr.String()
 	}
-	attrs := []any{"version", Version(), "addresses", addresses}
+	attrs := []any{
+		"version", Version(), "addresses", addresses, "tls", s.security.tls != nil, "identity", s.auth != nil,
+	}
 	if addr := s.HTTPAddr(); addr != nil {
 		attrs = append(attrs, "http", addr.String())
 	}

@@ -12,12 +12,12 @@ import (
 // lockTimeout is how long New waits for a process that holds the store, such as one that is just stopping.
 const lockTimeout = time.Second
 
-// openStore picks and opens the engine. closeStore releases what it opened.
+// openStore picks and opens the engine, and what encrypts it. closeStore releases what it opened.
 func openStore(ctx context.Context, cfg Config) (store kv.Store, closeStore func() error, err error) {
 	if cfg.Store != nil {
 		return cfg.Store, func() error { return nil }, nil
 	}
-	bolt, err := boltkv.Open(ctx, boltkv.Options{
+	store, err = cfg.keyset().openSealed(ctx, boltkv.Options{
 		Dir:         cfg.Data,
 		Address:     strings.Join(cfg.Listen, ","),
 		Logger:      cfg.Logger,
@@ -26,5 +26,5 @@ func openStore(ctx context.Context, cfg Config) (store kv.Store, closeStore func
 	if err != nil {
 		return nil, nil, err
 	}
-	return bolt, bolt.Close, nil
+	return store, store.Close, nil
 }

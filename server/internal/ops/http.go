@@ -1,8 +1,11 @@
 package ops
 
 import (
+	"context"
+	"crypto/tls"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"time"
 
@@ -11,41 +14,74 @@ import (
 
 // Limits of the side port, so that a slow or broken client holds nothing for long.
 const (
-	readHeaderTimeout = 5 * time.Second
+	readHeaderTimeout = 5 * time.Second // and of a TLS handshake
 	readTimeout       = 10 * time.Second
 	writeTimeout      = 30 * time.Second
 	idleTimeout       = time.Minute
 	maxHeaderBytes    = 16 << 10
 )
 
-// NewServer returns the server of the side port. ready tells why calls are not served, nil where they are; what goes
-// wrong with connections is logged at debug.
-func NewServer(metrics *Metrics, ready func() error, logger *slog.Logger) *http.Server {
+// Options is what the side port is made of.
+type Options struct {
+	Metrics *Metrics
+	// Ready tells why calls are not served; nil where they are.
+	Ready func() error
+	// Authenticate returns an error for a request whose sender is not known. All but health asks it. nil is open.
+	Authenticate func(*http.Request) error
+	// ConnContext is that of http.Server.
+	ConnContext func(context.Context, net.Conn) context.Context
+	// TLS is for ServeTLS of the server; nil where it has none.
+	TLS *tls.Config
+	// Logger gets at debug what goes wrong with connections.
+	Logger *slog.Logger
+}
+
+// NewServer returns the server of the side port.
+func NewServer(opts Options) *http.Server {
 	return &http.Server{
-		Handler:           newHandler(metrics, ready),
+		Handler:           newHandler(opts),
 		ReadHeaderTimeout: readHeaderTimeout,
 		ReadTimeout:       readTimeout,
 		WriteTimeout:      writeTimeout,
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeaderBytes,
-		ErrorLog:          slog.NewLogLogger(logger.Handler(), slog.LevelDebug),
+		ConnContext:       opts.ConnContext,
+		TLSConfig:         opts.TLS,
+		ErrorLog:          slog.NewLogLogger(opts.Logger.Handler(), slog.LevelDebug),
 	}
 }
 
-func newHandler(metrics *Metrics, ready func() error) http.Handler {
+func newHandler(opts Options) http.Handler {
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", promhttp.HandlerFor(metrics.registry, promhttp.HandlerOpts{}))
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
 		answer(w, http.StatusOK, "ok\n")
 	})
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
-		if err := ready(); err != nil {
+		if err := opts.Ready(); err != nil {
 			answer(w, http.StatusServiceUnavailable, err.Error()+"\n")
 			return
 		}
 		answer(w, http.StatusOK, "ok\n")
 	})
+	known := http.NewServeMux() // for those who are known
+	known.Handle("GET /metrics", promhttp.HandlerFor(opts.Metrics.registry, promhttp.HandlerOpts{}))
+	mux.Handle("/", authenticated(opts.Authenticate, known))
 	return mux
+}
+
+// authenticated asks who sends a request before it is answered, whatever it is for.
+func authenticated(authenticate func(*http.Request) error, h http.Handler) http.Handler {
+	if authenticate == nil {
+		return h
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if err := authenticate(r); err != nil {
+			w.Header().Set("WWW-Authenticate", "Bearer")
+			answer(w, http.StatusUnauthorized, "no valid credential; send a bearer token or show a client certificate\n")
+			return
+		}
+		h.ServeHTTP(w, r)
+	})
 }
 
 func answer(w http.ResponseWriter, code int, text string) {

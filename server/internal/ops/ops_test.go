@@ -41,8 +41,15 @@ func TestMetrics(t *testing.T) {
 	m.StoreWritable(true)
 	m.BackupMade()
 	m.NewestBackup(time.Unix(1_800_000_000, 0))
+	m.ReadsRecorded(7)
+	m.FilesExpired(3)
+	m.Swept(true)
+	m.Reloadable("principals")
+	m.Reloaded("principals", true)
+	m.Reloaded("tls_certificate", false)
+	m.CertificateExpires(time.Unix(1_900_000_000, 0))
 
-	code, body := get(t, newHandler(m, serving), "/metrics")
+	code, body := get(t, newHandler(Options{Metrics: m, Ready: serving}), "/metrics")
 	if code != http.StatusOK {
 		t.Fatalf("got status %d, want %d", code, http.StatusOK)
 	}
@@ -55,6 +62,14 @@ func TestMetrics(t *testing.T) {
 		`memoryd_backups_total{result="ok"} 1`,
 		`memoryd_backups_total{result="error"} 0`,
 		"memoryd_backup_last_success_timestamp_seconds 1.8e+09",
+		"memoryd_recorded_reads_total 7",
+		"memoryd_expired_files_total 3",
+		`memoryd_sweeps_total{result="ok"} 1`,
+		`memoryd_sweeps_total{result="error"} 0`,
+		`memoryd_reloads_total{result="ok",what="principals"} 1`,
+		`memoryd_reloads_total{result="error",what="principals"} 0`,
+		`memoryd_reloads_total{result="error",what="tls_certificate"} 1`,
+		"memoryd_tls_certificate_expiry_seconds 1.9e+09",
 		`version="v1.2.3"`,
 		`grpc_server_handled_total{grpc_code="OK",grpc_method="Check",grpc_service="grpc.health.v1.Health",` +
 			`grpc_type="unary"} 0`,
@@ -70,19 +85,19 @@ func TestMetrics(t *testing.T) {
 func TestMetricsAreSeparate(t *testing.T) {
 	a, b := NewMetrics("a"), NewMetrics("b")
 	a.Command("view", "ok")
-	if _, body := get(t, newHandler(b, nil), "/metrics"); strings.Contains(body, "memoryd_commands_total{") {
+	if _, body := get(t, newHandler(Options{Metrics: b}), "/metrics"); strings.Contains(body, "memoryd_commands_total{") {
 		t.Error("two servers in one process share their metrics")
 	}
 }
 
 func TestHealth(t *testing.T) {
 	ready := true
-	h := newHandler(NewMetrics(""), func() error {
+	h := newHandler(Options{Metrics: NewMetrics(""), Ready: func() error {
 		if !ready {
 			return errors.New("store is full")
 		}
 		return nil
-	})
+	}})
 	tests := []struct {
 		path  string
 		ready bool
@@ -104,8 +119,36 @@ func TestHealth(t *testing.T) {
 }
 
 func TestServerIsBounded(t *testing.T) {
-	s := NewServer(NewMetrics(""), serving, slog.New(slog.DiscardHandler))
+	s := NewServer(Options{Metrics: NewMetrics(""), Ready: serving, Logger: slog.New(slog.DiscardHandler)})
 	if s.ReadHeaderTimeout == 0 || s.ReadTimeout == 0 || s.WriteTimeout == 0 || s.IdleTimeout == 0 {
 		t.Errorf("a slow client is not cut off: %+v", s)
+	}
+}
+
+func TestAuthenticate(t *testing.T) {
+	h := newHandler(Options{Metrics: NewMetrics(""), Ready: serving, Authenticate: func(r *http.Request) error {
+		if r.URL.Query().Get("who") != "me" {
+			return errors.New("stored secret")
+		}
+		return nil
+	}})
+	const refused = "no valid credential; send a bearer token or show a client certificate\n"
+	tests := []struct {
+		path string
+		code int
+		body string // its beginning
+	}{
+		{"/healthz", http.StatusOK, "ok\n"},
+		{"/readyz", http.StatusOK, "ok\n"},
+		{"/metrics", http.StatusUnauthorized, refused},
+		{"/", http.StatusUnauthorized, refused},
+		{"/healthz/", http.StatusUnauthorized, refused},
+		{"/metrics?who=me", http.StatusOK, "# HELP"},
+		{"/?who=me", http.StatusNotFound, "404 page not found\n"},
+	}
+	for _, tt := range tests {
+		if code, body := get(t, h, tt.path); code != tt.code || !strings.HasPrefix(body, tt.body) {
+			t.Errorf("%s: got %d %q, want %d %q", tt.path, code, body, tt.code, tt.body)
+		}
 	}
 }

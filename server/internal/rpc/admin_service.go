@@ -4,6 +4,7 @@ import (
 	"context"
 
 	memoryv1 "github.com/seed-7f2870e1/memoryd/gen/memoryd/v1"
+	"github.com/seed-7f2870e1/memoryd/server/internal/auth"
 	"github.com/seed-7f2870e1/memoryd/server/memory"
 )
 
@@ -42,10 +43,11 @@ func (s *adminService) UpdateNamespace(ctx context.Context, req *memoryv1.Update
 	if err := checkRequest(req); err != nil {
 		return nil, StatusError(err)
 	}
-	change := memory.SettingsChange{
-		Settings: fromSettings(req.GetSettings()),
-		Names:    req.GetUpdateMask().GetPaths(),
+	settings, err := fromSettings(req.GetSettings())
+	if err != nil {
+		return nil, StatusError(err)
 	}
+	change := memory.SettingsChange{Settings: settings, Names: req.GetUpdateMask().GetPaths()}
 	namespace, err := s.memory.UpdateSettings(ctx, req.GetNamespace(), change, req.GetRequestId())
 	if err != nil {
 		return nil, StatusError(err)
@@ -68,7 +70,7 @@ func (s *adminService) ListNamespaces(ctx context.Context, req *memoryv1.ListNam
 	if after != "" && memory.ValidateNamespace(after) != nil {
 		return nil, StatusError(errPageToken())
 	}
-	namespaces, next, err := s.memory.Namespaces(ctx, after, limit)
+	namespaces, next, err := s.memory.Namespaces(ctx, visible(auth.FromContext(ctx)), after, limit)
 	if err != nil {
 		return nil, StatusError(err)
 	}
@@ -77,6 +79,15 @@ func (s *adminService) ListNamespaces(ctx context.Context, req *memoryv1.ListNam
 		resp.Namespaces = append(resp.Namespaces, toNamespace(n))
 	}
 	return resp, nil
+}
+
+// visible is what a caller sees of the namespaces: those on which it has a right.
+func visible(p *auth.Principal) memory.NamespaceFilter {
+	filter := memory.NamespaceFilter{Match: p.MayAny}
+	for _, r := range p.Ranges() {
+		filter.Ranges = append(filter.Ranges, memory.NamespaceRange{Prefix: r.Prefix, Exact: r.Exact})
+	}
+	return filter
 }
 
 // DeleteNamespace implements memoryv1.AdminServiceServer.
@@ -90,4 +101,65 @@ func (s *adminService) DeleteNamespace(ctx context.Context, req *memoryv1.Delete
 		return nil, LateStatusError(err)
 	}
 	return &memoryv1.DeleteNamespaceResponse{}, nil
+}
+
+// PlanExpiry implements memoryv1.AdminServiceServer.
+func (s *adminService) PlanExpiry(ctx context.Context, req *memoryv1.PlanExpiryRequest) (
+	*memoryv1.PlanExpiryResponse, error,
+) {
+	if err := checkRequest(req); err != nil {
+		return nil, StatusError(err)
+	}
+	query, err := expiryQuery(req)
+	if err != nil {
+		return nil, StatusError(err)
+	}
+	files, next, err := s.memory.PlanExpiry(ctx, req.GetNamespace(), query)
+	if err != nil {
+		return nil, StatusError(err)
+	}
+	resp := &memoryv1.PlanExpiryResponse{NextPageToken: encodePageToken(next)}
+	for _, f := range files {
+		resp.Files = append(resp.Files, &memoryv1.ExpiringFile{
+			Entry: toEntry(&f.Entry), ViewedTime: toTimestamp(f.Viewed), ExpireTime: toTimestamp(f.Expires),
+		})
+	}
+	return resp, nil
+}
+
+func expiryQuery(req *memoryv1.PlanExpiryRequest) (q memory.ExpiryQuery, err error) {
+	if q.UnreadAfter, err = fromDuration("expire_unread_after", req.GetExpireUnreadAfter()); err != nil {
+		return q, err
+	}
+	if t := req.GetExpireBefore(); t != nil {
+		if t.CheckValid() != nil {
+			return q, invalid("expire_before", "expire_before must be a time of the years 1 to 9999")
+		}
+		q.Before = t.AsTime()
+	}
+	if q.Limit, err = pageSize(req.GetPageSize(), maxEntries, maxEntries); err != nil {
+		return q, err
+	}
+	q.After, err = decodePageToken(req.GetPageToken())
+	return q, err
+}
+
+// Screen implements memoryv1.AdminServiceServer.
+func (s *adminService) Screen(ctx context.Context, req *memoryv1.ScreenRequest) (*memoryv1.ScreenResponse, error) {
+	if err := checkRequest(req); err != nil {
+		return nil, StatusError(err)
+	}
+	after, err := decodePageToken(req.GetPageToken())
+	if err != nil {
+		return nil, StatusError(err)
+	}
+	page, err := s.memory.ScreenFiles(ctx, req.GetNamespace(), after)
+	if err != nil {
+		return nil, StatusError(err)
+	}
+	resp := &memoryv1.ScreenResponse{FileCount: int64(page.Files), NextPageToken: encodePageToken(page.Next)}
+	for _, f := range page.Secrets {
+		resp.Findings = append(resp.Findings, &memoryv1.SecretFinding{Path: f.Path, Rule: f.Rule, Line: f.Line})
+	}
+	return resp, nil
 }

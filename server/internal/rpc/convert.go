@@ -40,6 +40,7 @@ func toEntry(e *memory.Entry) *memoryv1.Entry {
 		ModifiedTime: toTimestamp(e.Modified),
 		Revision:     e.Revision,
 		FileCount:    e.FileCount,
+		Pinned:       e.Pinned,
 	}
 	if e.Dir {
 		entry.Kind = memoryv1.EntryKind_ENTRY_KIND_DIRECTORY
@@ -66,14 +67,6 @@ func toNamespace(n memory.Namespace) *memoryv1.Namespace {
 		FileCount:         n.FileCount,
 		SizeBytes:         n.Size,
 		CreatedTime:       toTimestamp(n.Created),
-	}
-}
-
-func toSettings(s memory.Settings) *memoryv1.NamespaceSettings {
-	return &memoryv1.NamespaceSettings{
-		CreateOnExisting: toCreateOnExisting(s.CreateOnExisting),
-		ViewMaxChars:     s.ViewMaxChars,
-		MaxFileBytes:     s.MaxFileBytes,
 	}
 }
 

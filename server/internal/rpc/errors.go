@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/protoadapt"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/seed-7f2870e1/memoryd/server/internal/auth"
 	"github.com/seed-7f2870e1/memoryd/server/kv"
 	"github.com/seed-7f2870e1/memoryd/server/memory"
 )
@@ -34,8 +35,15 @@ const (
 // retryAfter is what an overloaded service asks callers to wait.
 const retryAfter = time.Second
 
-// ErrOverloaded means that the service has more calls to do than it takes on.
-var ErrOverloaded = errors.New("too many calls at once")
+// Errors of the service itself.
+var (
+	// ErrOverloaded means that the service has more calls to do than it takes on.
+	ErrOverloaded = errors.New("too many calls at once")
+	// ErrNotPermitted means that the caller may not do that, whether what it is about exists or not.
+	ErrNotPermitted = errors.New("not permitted")
+	// ErrNamespaceReadOnly means that the caller may read the namespace and not change it.
+	ErrNamespaceReadOnly = errors.New("the caller may only read")
+)
 
 // outcome is what callers are told of an error: a short ASCII text that names no path of the host and no error of Go.
 type outcome struct {
@@ -65,6 +73,13 @@ var outcomes = []struct {
 		codes.InvalidArgument, "REQUEST_ID_REUSED", "the request_id was used before for a different command", true,
 	}},
 	{memory.ErrNoNamespace, outcome{codes.NotFound, "NAMESPACE_NOT_FOUND", "no such namespace", true}},
+	{auth.ErrUnauthenticated, outcome{
+		codes.Unauthenticated, "UNAUTHENTICATED", auth.ErrUnauthenticated.Error(), true,
+	}},
+	{ErrNotPermitted, outcome{codes.PermissionDenied, "NOT_PERMITTED", "the caller has no right to do that", true}},
+	{ErrNamespaceReadOnly, outcome{
+		codes.PermissionDenied, "NAMESPACE_READ_ONLY", "the caller may read the namespace and not change it", true,
+	}},
 	{ErrOverloaded, outcome{codes.ResourceExhausted, "OVERLOADED", "too many calls at once", true}},
 	// A transaction gives the error of the context only where it was not begun.
 	{context.DeadlineExceeded, outcome{codes.DeadlineExceeded, "DEADLINE_EXCEEDED", "the deadline passed", true}},
@@ -83,7 +98,7 @@ func StatusError(err error) error { return statusError(err, true) }
 func LateStatusError(err error) error { return statusError(err, false) }
 
 func statusError(err error, early bool) error {
-	if _, ok := status.FromError(err); ok {
+	if _, ok := status.FromError(err); ok && !errors.Is(err, auth.ErrUnauthenticated) { // which lacks an ErrorInfo
 		return err
 	}
 	var inv *memory.InvalidError
@@ -148,8 +163,11 @@ func (e *callError) Unwrap() error { return e.cause }
 // Cause returns what the log should say of the error of a call: the cause that the caller is not told, else the error.
 func Cause(err error) error {
 	var e *callError
-	if errors.As(err, &e) {
-		return e.cause
+	if !errors.As(err, &e) {
+		return err
 	}
-	return err
+	if cause := errors.Unwrap(e.cause); cause != nil && errors.Is(e.cause, auth.ErrUnauthenticated) {
+		return cause // The error itself says only what everybody is told.
+	}
+	return e.cause
 }

@@ -46,6 +46,8 @@ func (s *fileService) Put(stream grpc.ClientStreamingServer[memoryv1.PutRequest,
 	})
 }
 
+var errNoHeader = invalid("header", "the first message of Put must be the header")
+
 // receiveHeader receives the first message of Put and checks it, so that nothing is sent in vain.
 func receiveHeader(stream grpc.ClientStreamingServer[memoryv1.PutRequest, memoryv1.PutResponse]) (
 	*memoryv1.PutHeader, error,
@@ -56,7 +58,7 @@ func receiveHeader(stream grpc.ClientStreamingServer[memoryv1.PutRequest, memory
 	}
 	header := req.GetHeader()
 	if header == nil {
-		return nil, invalid("header", "the first message of Put must be the header")
+		return nil, errNoHeader
 	}
 	return header, checkRequest(header)
 }
@@ -140,4 +142,13 @@ func (s *fileService) List(ctx context.Context, req *memoryv1.ListRequest) (*mem
 		resp.NextPageToken = encodePageToken(res.Entries[n-1].Path)
 	}
 	return resp, nil
+}
+
+// Pin implements memoryv1.FileServiceServer.
+func (s *fileService) Pin(ctx context.Context, req *memoryv1.PinRequest) (*memoryv1.PinResponse, error) {
+	res, err := s.do(ctx, req, memory.Pin{Path: req.GetPath(), Unpin: req.GetUnpin()}, conditions{})
+	if err != nil {
+		return nil, err
+	}
+	return &memoryv1.PinResponse{Result: toResult(res), Revision: res.Revision, Entry: toEntry(res.Entry)}, nil
 }

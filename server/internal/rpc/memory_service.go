@@ -4,6 +4,7 @@ import (
 	"context"
 
 	memoryv1 "github.com/seed-7f2870e1/memoryd/gen/memoryd/v1"
+	"github.com/seed-7f2870e1/memoryd/server/internal/audit"
 	"github.com/seed-7f2870e1/memoryd/server/memory"
 )
 
@@ -143,6 +144,7 @@ func (s *memoryService) Apply(ctx context.Context, req *memoryv1.ApplyRequest) (
 		commands = append(commands, memory.BatchCommand{Command: cmd, Call: call})
 	}
 	batch, err := s.memory.Batch(ctx, req.GetNamespace(), commands, req.GetRequestId())
+	auditBatch(ctx, commands, batch, err)
 	if err != nil {
 		return nil, StatusError(err)
 	}
@@ -155,6 +157,22 @@ func (s *memoryService) Apply(ctx context.Context, req *memoryv1.ApplyRequest) (
 		resp.Responses = append(resp.Responses, toExecuteResponse(res))
 	}
 	return resp, nil
+}
+
+// auditBatch tells the audit trail of the commands that were executed, or of the one for which none was.
+func auditBatch(ctx context.Context, commands []memory.BatchCommand, batch memory.BatchResult, err error) {
+	trail := audit.FromContext(ctx)
+	for i, c := range commands {
+		switch {
+		case c.Command == nil || !c.Command.Writes():
+		case err != nil:
+			trail.Add(commandEvent(c.Command)) // the call says what became of it
+		case batch.Results != nil:
+			trail.Add(answeredEvent(c.Command, batch.Results[i]))
+		case i == batch.FailedIndex:
+			trail.Add(answeredEvent(c.Command, batch.Failed))
+		}
+	}
 }
 
 func toExecuteResponse(res memory.Result) *memoryv1.ExecuteResponse {

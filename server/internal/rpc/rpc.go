@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc"
 
 	memoryv1 "github.com/seed-7f2870e1/memoryd/gen/memoryd/v1"
+	"github.com/seed-7f2870e1/memoryd/server/internal/audit"
 	"github.com/seed-7f2870e1/memoryd/server/kv"
 	"github.com/seed-7f2870e1/memoryd/server/memory"
 )
@@ -79,10 +80,36 @@ func (e executor) do(ctx context.Context, req namespaced, cmd memory.Command, c 
 	}
 	res, err := e.memory.Do(ctx, req.GetNamespace(), cmd, call)
 	if err != nil {
+		if cmd.Writes() {
+			audit.FromContext(ctx).Add(commandEvent(cmd))
+		}
 		return memory.Result{}, StatusError(err)
+	}
+	if cmd.Writes() {
+		audit.FromContext(ctx).Add(answeredEvent(cmd, res))
 	}
 	e.recorder.Command(cmd.Name(), ReasonLabel(memoryv1.Reason(res.Reason)))
 	return res, nil
+}
+
+// commandEvent is what the audit trail says of a command, whatever became of it.
+func commandEvent(cmd memory.Command) audit.Event {
+	event := audit.Event{Command: cmd.Name()}
+	paths := memory.Paths(cmd)
+	if len(paths) > 0 {
+		event.Path = paths[0]
+	}
+	if len(paths) > 1 {
+		event.NewPath = paths[1]
+	}
+	return event
+}
+
+// answeredEvent is what the audit trail says of a command that was answered.
+func answeredEvent(cmd memory.Command, res memory.Result) audit.Event {
+	event := commandEvent(cmd)
+	event.Outcome, event.Revision = ReasonLabel(memoryv1.Reason(res.Reason)), res.Revision
+	return event
 }
 
 // noRecorder counts nothing.

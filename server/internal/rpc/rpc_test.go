@@ -19,11 +19,14 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/test/bufconn"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/testing/protocmp"
+	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/fieldmaskpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	memoryv1 "github.com/seed-7f2870e1/memoryd/gen/memoryd/v1"
+	"github.com/seed-7f2870e1/memoryd/server/internal/auth"
 	"github.com/seed-7f2870e1/memoryd/server/kv/memkv"
 	"github.com/seed-7f2870e1/memoryd/server/memory"
 )
@@ -47,7 +50,11 @@ func newService(t *testing.T) service {
 		t.Fatal(err)
 	}
 	recorded := &recorder{}
-	server := grpc.NewServer(grpc.MaxRecvMsgSize(16 << 20))
+	server := grpc.NewServer(grpc.MaxRecvMsgSize(16<<20), grpc.UnaryInterceptor(func(
+		ctx context.Context, req any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler,
+	) (any, error) {
+		return handler(auth.NewContext(ctx, auth.Everyone()), req)
+	}))
 	Register(server, Options{Memory: tree, Recorder: recorded})
 	listener := bufconn.Listen(1 << 20)
 	served := make(chan error, 1)
@@ -432,6 +439,8 @@ func TestNamespaces(t *testing.T) {
 	defaults := &memoryv1.NamespaceSettings{
 		CreateOnExisting: memoryv1.CreateOnExisting_CREATE_ON_EXISTING_ERROR.Enum(),
 		ViewMaxChars:     new(int64(16_000)), MaxFileBytes: new(int64(1 << 20)),
+		MaxFiles: new(int64(5000)), MaxTotalBytes: new(int64(1 << 30)), CallsPerSecond: new(int64(0)),
+		ExpireUnreadAfter: durationpb.New(0), Secrets: memoryv1.SecretsPolicy_SECRETS_POLICY_REPORT.Enum(),
 	}
 	got := must(s.admin.GetNamespace(ctx, &memoryv1.GetNamespaceRequest{Namespace: "a"}))(t).GetNamespace()
 	check(t, "never written", &memoryv1.Namespace{
@@ -448,10 +457,10 @@ func TestNamespaces(t *testing.T) {
 	check(t, "settings", &memoryv1.NamespaceSettings{
 		CreateOnExisting: memoryv1.CreateOnExisting_CREATE_ON_EXISTING_OVERWRITE.Enum(), ViewMaxChars: new(int64(0)),
 	}, got.GetSettings())
-	check(t, "effective settings", &memoryv1.NamespaceSettings{
-		CreateOnExisting: memoryv1.CreateOnExisting_CREATE_ON_EXISTING_OVERWRITE.Enum(),
-		ViewMaxChars:     new(int64(0)), MaxFileBytes: new(int64(1 << 20)),
-	}, got.GetEffectiveSettings())
+	effective := proto.CloneOf(defaults)
+	effective.CreateOnExisting = memoryv1.CreateOnExisting_CREATE_ON_EXISTING_OVERWRITE.Enum()
+	effective.ViewMaxChars = new(int64(0))
+	check(t, "effective settings", effective, got.GetEffectiveSettings())
 	check(t, "created", timestamppb.New(now), got.GetCreatedTime())
 
 	// With one, what it names is; and what it names without a value returns to the default.

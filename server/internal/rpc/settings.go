@@ -1,44 +1,88 @@
 package rpc
 
 import (
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+
 	memoryv1 "github.com/seed-7f2870e1/memoryd/gen/memoryd/v1"
 	"github.com/seed-7f2870e1/memoryd/server/memory"
 )
 
 // fromSettings takes over the settings of a request. Package memory checks them.
-func fromSettings(from *memoryv1.NamespaceSettings) memory.Settings {
+func fromSettings(from *memoryv1.NamespaceSettings) (memory.Settings, error) {
 	if from == nil {
-		return memory.Settings{}
+		return memory.Settings{}, nil
 	}
+	expire, err := fromDuration("expire_unread_after", from.GetExpireUnreadAfter())
 	return memory.Settings{
-		CreateOnExisting: fromCreateOnExisting(from.CreateOnExisting),
-		ViewMaxChars:     from.ViewMaxChars,
-		MaxFileBytes:     from.MaxFileBytes,
-	}
+		CreateOnExisting:  fromEnum(from.CreateOnExisting, createOnExisting),
+		ViewMaxChars:      from.ViewMaxChars,
+		MaxFileBytes:      from.MaxFileBytes,
+		MaxFiles:          from.MaxFiles,
+		MaxTotalBytes:     from.MaxTotalBytes,
+		CallsPerSecond:    from.CallsPerSecond,
+		ExpireUnreadAfter: expire,
+		Secrets:           fromEnum(from.Secrets, secretsPolicies),
+	}, err
 }
 
-// fromCreateOnExisting turns a value that is none of the enum into one that package memory refuses.
-func fromCreateOnExisting(from *memoryv1.CreateOnExisting) *memory.CreateOnExisting {
+func toSettings(s memory.Settings) *memoryv1.NamespaceSettings {
+	to := &memoryv1.NamespaceSettings{
+		CreateOnExisting: toEnum(s.CreateOnExisting, createOnExisting),
+		ViewMaxChars:     s.ViewMaxChars,
+		MaxFileBytes:     s.MaxFileBytes,
+		MaxFiles:         s.MaxFiles,
+		MaxTotalBytes:    s.MaxTotalBytes,
+		CallsPerSecond:   s.CallsPerSecond,
+		Secrets:          toEnum(s.Secrets, secretsPolicies),
+	}
+	if d := s.ExpireUnreadAfter; d != nil {
+		to.ExpireUnreadAfter = durationpb.New(*d)
+	}
+	return to
+}
+
+var createOnExisting = map[memoryv1.CreateOnExisting]memory.CreateOnExisting{
+	memoryv1.CreateOnExisting_CREATE_ON_EXISTING_ERROR:     memory.CreateError,
+	memoryv1.CreateOnExisting_CREATE_ON_EXISTING_OVERWRITE: memory.CreateOverwrite,
+}
+
+var secretsPolicies = map[memoryv1.SecretsPolicy]memory.SecretsPolicy{
+	memoryv1.SecretsPolicy_SECRETS_POLICY_OFF:    memory.SecretsOff,
+	memoryv1.SecretsPolicy_SECRETS_POLICY_REPORT: memory.SecretsReport,
+	memoryv1.SecretsPolicy_SECRETS_POLICY_MASK:   memory.SecretsMask,
+	memoryv1.SecretsPolicy_SECRETS_POLICY_REFUSE: memory.SecretsRefuse,
+}
+
+// fromEnum turns a value that is none of the enum into one that package memory refuses.
+func fromEnum[F, T comparable](from *F, values map[F]T) *T {
 	if from == nil {
 		return nil
 	}
-	var to memory.CreateOnExisting
-	switch *from {
-	case memoryv1.CreateOnExisting_CREATE_ON_EXISTING_ERROR:
-		to = memory.CreateError
-	case memoryv1.CreateOnExisting_CREATE_ON_EXISTING_OVERWRITE:
-		to = memory.CreateOverwrite
-	case memoryv1.CreateOnExisting_CREATE_ON_EXISTING_UNSPECIFIED:
-	}
-	return &to
+	return new(values[*from])
 }
 
-func toCreateOnExisting(from *memory.CreateOnExisting) *memoryv1.CreateOnExisting {
+func toEnum[F, T comparable](from *T, values map[F]T) *F {
 	if from == nil {
 		return nil
 	}
-	if *from == memory.CreateOverwrite {
-		return memoryv1.CreateOnExisting_CREATE_ON_EXISTING_OVERWRITE.Enum()
+	for f, t := range values {
+		if t == *from {
+			return new(f)
+		}
 	}
-	return memoryv1.CreateOnExisting_CREATE_ON_EXISTING_ERROR.Enum()
+	return new(F)
+}
+
+// fromDuration refuses what is no duration, or too long for the clock.
+func fromDuration(field string, from *durationpb.Duration) (*time.Duration, error) {
+	if from == nil {
+		return nil, nil
+	}
+	d := from.AsDuration()
+	if from.CheckValid() != nil || durationpb.New(d).GetSeconds() != from.GetSeconds() {
+		return nil, invalid(field, "%s must be a duration of at most 290 years, such as 2592000s", field)
+	}
+	return &d, nil
 }

@@ -1,0 +1,92 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"time"
+
+	"google.golang.org/genproto/googleapis/rpc/code"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/seed-7f2870e1/memoryd/server/internal/audit"
+	"github.com/seed-7f2870e1/memoryd/server/internal/auth"
+)
+
+// auditor writes the audit trail: what calls changed, and what they were refused. What a call did is in the trail of
+// its context.
+type auditor struct {
+	log    *audit.Log // nil: there is none
+	logger *slog.Logger
+	failed func() // counts a line that could not be written
+	now    func() time.Time
+}
+
+func (s *Server) auditor() *auditor {
+	return &auditor{log: s.auditLog, logger: s.logger, failed: s.metrics.AuditFailed, now: time.Now}
+}
+
+func (a *auditor) unary(
+	ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler,
+) (any, error) {
+	resp, err := handler(ctx, req)
+	a.called(ctx, info.FullMethod, err)
+	return resp, err
+}
+
+func (a *auditor) stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
+	err := handler(srv, ss)
+	a.called(ss.Context(), info.FullMethod, err)
+	return err
+}
+
+// called writes what a call that has ended did.
+func (a *auditor) called(ctx context.Context, method string, err error) {
+	if a.log == nil {
+		return
+	}
+	if errors.Is(err, io.EOF) {
+		err = nil
+	}
+	outcome := audit.OutcomeOK
+	if err != nil {
+		outcome = code.Code(status.Code(err)).String()
+	}
+	trail := audit.FromContext(ctx)
+	trail.SetMethod(method)
+	events := trail.Events()
+	if len(events) == 0 && (accessTo(method).audited || denied(err)) {
+		events = append(events, trail.Common())
+	}
+	for _, e := range events {
+		if e.Outcome == "" {
+			e.Outcome = outcome
+		}
+		a.write(ctx, e)
+	}
+}
+
+// denied tells whether a call was refused for who made it. What comes after so many failures that they are slowed down
+// is not told line by line.
+func denied(err error) bool {
+	switch status.Code(err) {
+	case codes.PermissionDenied:
+		return true
+	case codes.Unauthenticated:
+		return !auth.IsThrottled(err)
+	default:
+		return false
+	}
+}
+
+// write writes a line. A trail that cannot be written must not end the service, so that it is told and counted.
+func (a *auditor) write(ctx context.Context, e audit.Event) {
+	e.Time = a.now()
+	if err := a.log.Write(e); err != nil {
+		a.failed()
+		a.logger.ErrorContext(ctx, "cannot write audit trail", "method", e.Method, "error", err)
+	}
+}

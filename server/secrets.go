@@ -1,0 +1,75 @@
+package server
+
+import (
+	"context"
+	"log/slog"
+
+	"github.com/seed-7f2870e1/memoryd/server/internal/ops"
+	"github.com/seed-7f2870e1/memoryd/server/internal/screen"
+	"github.com/seed-7f2870e1/memoryd/server/memory"
+)
+
+// screener is what finds secrets for package memory.
+type screener struct{ rules *screen.Screener }
+
+// Scan implements memory.Screener.
+func (s screener) Scan(ctx context.Context, text string) ([]memory.SecretFinding, error) {
+	found, err := s.rules.Scan(ctx, text)
+	if err != nil {
+		return nil, err
+	}
+	var findings []memory.SecretFinding
+	for _, f := range found {
+		findings = append(findings, memory.SecretFinding(f))
+	}
+	return findings, nil
+}
+
+// maxSecretLines is the most lines that the log gets for the secrets of one call.
+const maxSecretLines = 10
+
+// secretReporter logs and counts the secrets that calls write, or would have written.
+type secretReporter struct {
+	logger  *slog.Logger
+	metrics *ops.Metrics
+}
+
+// report is the Report of memory.Options. A line of the log stands for all that one rule found in one file.
+func (r secretReporter) report(ctx context.Context, namespace string, found []memory.SecretReport) {
+	type kind struct {
+		path, rule string
+		done       memory.SecretsPolicy
+	}
+	counts := make(map[kind]int)
+	for _, f := range found {
+		counts[kind{f.Path, f.Rule, f.Done}]++
+		r.metrics.SecretFound(f.Rule, secretDone(f.Done))
+	}
+	lines := 0
+	for _, f := range found {
+		k := kind{f.Path, f.Rule, f.Done}
+		n, ok := counts[k]
+		if !ok {
+			continue
+		}
+		delete(counts, k)
+		if lines++; lines > maxSecretLines {
+			r.logger.InfoContext(ctx, "more secrets", "namespace", namespace, "kinds", len(counts)+1)
+			return
+		}
+		r.logger.InfoContext(ctx, "secret", "namespace", namespace, "path", f.Path, "rule", f.Rule, "line", f.Line,
+			"count", n, "done", secretDone(f.Done))
+	}
+}
+
+// secretDone is what was done about a secret, as metrics and logs have it.
+func secretDone(p memory.SecretsPolicy) string {
+	switch p {
+	case memory.SecretsMask:
+		return "masked"
+	case memory.SecretsRefuse:
+		return "refused"
+	default:
+		return "written"
+	}
+}

@@ -1,0 +1,39 @@
+package server
+
+import (
+	"context"
+	"net"
+	"net/http"
+
+	"google.golang.org/grpc/peer"
+
+	"github.com/seed-7f2870e1/memoryd/server/internal/ops"
+)
+
+// newSideServer returns the server of the side port.
+func (s *Server) newSideServer() *http.Server {
+	opts := ops.Options{
+		Metrics: s.metrics, Ready: s.ready, Authenticate: s.security.authenticateHTTP(), ConnContext: withSocket,
+		Logger: s.logger,
+	}
+	if s.security.tls != nil {
+		opts.TLS = s.security.tls.config("h2", "http/1.1")
+	}
+	return ops.NewServer(opts)
+}
+
+// serveSide serves the side port on a listener: unix sockets are plain, as they are for calls.
+func (s *Server) serveSide(side *http.Server, l net.Listener) error {
+	if side.TLSConfig == nil || l.Addr().Network() == "unix" {
+		return side.Serve(l)
+	}
+	return side.ServeTLS(l, "", "")
+}
+
+// withSocket tells the authenticator who is at the other end of a unix socket.
+func withSocket(ctx context.Context, conn net.Conn) context.Context {
+	if !isSocket(conn) {
+		return ctx
+	}
+	return peer.NewContext(ctx, &peer.Peer{Addr: conn.RemoteAddr(), AuthInfo: socketInfo(conn)})
+}

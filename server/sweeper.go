@@ -1,0 +1,157 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/seed-7f2870e1/memoryd/server/internal/audit"
+	"github.com/seed-7f2870e1/memoryd/server/internal/ops"
+	"github.com/seed-7f2870e1/memoryd/server/memory"
+)
+
+const (
+	// flushInterval is how often views are recorded: a crash forgets the views of so long.
+	flushInterval = time.Minute
+	// expiryInterval is how often files that expire are looked for.
+	expiryInterval = 10 * time.Minute
+	// expiryPause is how long others have the store for themselves where there is more to look at than one pass does.
+	expiryPause = 100 * time.Millisecond
+	// sweeperStopTimeout is the longest that the end of the server waits until views are recorded.
+	sweeperStopTimeout = 5 * time.Second
+)
+
+// principalService is who does in the audit trail what nobody has called for.
+const principalService = "memoryd"
+
+// sweeper records when files were viewed, and removes those that expire.
+type sweeper struct {
+	memory  *memory.Memory
+	logger  *slog.Logger
+	metrics *ops.Metrics
+	// audit writes a line of the audit trail.
+	audit func(ctx context.Context, e audit.Event)
+	// after is time.After.
+	after func(time.Duration) <-chan time.Time
+
+	recording, expiring trouble
+}
+
+func newSweeper(m *memory.Memory, auditor *auditor, metrics *ops.Metrics, logger *slog.Logger) *sweeper {
+	return &sweeper{
+		memory: m, logger: logger, metrics: metrics, audit: auditor.write, after: time.After,
+		recording: trouble{logger: logger, failed: "cannot record when files were viewed", well: "views are recorded again"},
+		expiring:  trouble{logger: logger, failed: "cannot remove all files that expire", well: "files expire again"},
+	}
+}
+
+// begin works until stop is called, which waits for the end. begin is called before the first call of the service, and
+// stop after the last has ended; where calls were cut off, one may still note a view, and then views are not complete.
+func (s *sweeper) begin(ctx context.Context) (stop func(cutOff bool)) {
+	s.recording.note(ctx, s.memory.Start(ctx)) // Where it fails, it is tried again.
+	running, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		flushTicks, expiryTicks := time.NewTicker(flushInterval), time.NewTicker(expiryInterval)
+		defer flushTicks.Stop()
+		defer expiryTicks.Stop()
+		s.run(running, flushTicks.C, expiryTicks.C)
+	}()
+	return func(cutOff bool) {
+		cancel()
+		<-done
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), sweeperStopTimeout)
+		defer cancel()
+		if cutOff {
+			s.flush(ctx)
+		} else {
+			s.recording.note(ctx, s.memory.Stop(ctx))
+		}
+	}
+}
+
+// run works at every tick until ctx is done.
+func (s *sweeper) run(ctx context.Context, flushTicks, expiryTicks <-chan time.Time) {
+	var again <-chan time.Time // nil where the last pass came to the end
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-flushTicks:
+			s.flush(ctx)
+		case <-s.memory.ReadsDue():
+			s.flush(ctx)
+		case <-expiryTicks:
+			again = s.expire(ctx)
+		case <-again:
+			again = s.expire(ctx)
+		}
+	}
+}
+
+// flush records views.
+func (s *sweeper) flush(ctx context.Context) {
+	err := s.memory.Start(ctx)
+	if err == nil {
+		var recorded int
+		recorded, err = s.memory.FlushReads(ctx)
+		s.metrics.ReadsRecorded(recorded)
+	}
+	s.recording.note(ctx, err)
+}
+
+// expire makes one pass, and returns what tells when to go on where there is more to do at once.
+func (s *sweeper) expire(ctx context.Context) <-chan time.Time {
+	removed := map[string]int{} // by namespace
+	report, err := s.memory.Expire(ctx, func(file memory.ExpiredFile) {
+		removed[file.Namespace]++
+		s.logger.DebugContext(ctx, "removed a file that expired",
+			"namespace", file.Namespace, "path", file.Path, "revision", file.Revision)
+		s.audit(ctx, audit.Event{
+			Principal: principalService, Command: "expire", Namespace: file.Namespace, Path: file.Path,
+			Outcome: audit.OutcomeOK, Revision: file.Revision,
+		})
+	})
+	for _, namespace := range slices.Sorted(maps.Keys(removed)) {
+		s.logger.InfoContext(ctx, "removed files that expired", "namespace", namespace, "files", removed[namespace])
+	}
+	s.metrics.FilesExpired(report.Removed)
+	if ctx.Err() != nil {
+		return nil
+	}
+	s.metrics.Swept(err == nil)
+	s.expiring.note(ctx, err)
+	if !report.More {
+		return nil
+	}
+	return s.after(expiryPause)
+}
+
+// trouble logs what goes wrong again and again: once, until it is another thing or all is well.
+type trouble struct {
+	logger       *slog.Logger
+	failed, well string
+	last         string // the error; "" where all is well
+}
+
+func (t *trouble) note(ctx context.Context, err error) {
+	if ctx.Err() != nil && errors.Is(err, ctx.Err()) { // The server stops.
+		return
+	}
+	text := ""
+	if err != nil {
+		text = err.Error()
+	}
+	switch {
+	case text == t.last:
+	case err != nil:
+		t.logger.ErrorContext(ctx, t.failed, "error", err)
+	default:
+		t.logger.InfoContext(ctx, t.well)
+	}
+	t.last = text
+}

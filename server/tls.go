@@ -1,0 +1,212 @@
+package server
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+
+	"github.com/seed-7f2870e1/memoryd/server/internal/auth"
+	"github.com/seed-7f2870e1/memoryd/server/internal/ops"
+)
+
+// The log warns every day of a certificate that expires within a week.
+const (
+	expiryNotice    = 7 * 24 * time.Hour
+	expiryWarnEvery = 24 * time.Hour
+)
+
+// serverTLS is the certificate of the server and the authorities of its clients. New ones count for connections from
+// then on; those that are open go on.
+type serverTLS struct {
+	keyFile string
+	logger  *slog.Logger
+	metrics *ops.Metrics
+	now     func() time.Time
+
+	current atomic.Pointer[tls.Config]
+
+	mu          sync.Mutex
+	certificate tls.Certificate
+	clientCAs   *x509.CertPool // nil: clients are not asked for certificates
+	warned      time.Time      // when the log was told last that the certificate expires; zero is never
+}
+
+func newServerTLS(cfg Config, metrics *ops.Metrics) *serverTLS {
+	return &serverTLS{keyFile: cfg.TLSKey, logger: cfg.Logger, metrics: metrics, now: cfg.now}
+}
+
+// loadCertificate takes a certificate and its key, which are only ever replaced together.
+func (t *serverTLS) loadCertificate(ctx context.Context, files [][]byte) ([]slog.Attr, error) {
+	certificate, err := tls.X509KeyPair(files[0], files[1])
+	if err != nil {
+		return nil, err
+	}
+	t.mu.Lock()
+	t.certificate, t.warned = certificate, time.Time{}
+	t.publish()
+	t.mu.Unlock()
+	t.metrics.CertificateExpires(certificate.Leaf.NotAfter)
+	t.warnExpiry(ctx)
+	t.warnReadable(ctx)
+	return []slog.Attr{slog.Time("not_after", certificate.Leaf.NotAfter)}, nil
+}
+
+// setClientCAs replaces the authorities of clients.
+func (t *serverTLS) setClientCAs(pool *x509.CertPool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.clientCAs = pool
+	t.publish()
+}
+
+// publish makes what there is the configuration of new connections.
+func (t *serverTLS) publish() {
+	config := t.empty()
+	config.Certificates = []tls.Certificate{t.certificate}
+	if t.clientCAs != nil {
+		// Who shows none may have a token.
+		config.ClientAuth, config.ClientCAs = tls.VerifyClientCertIfGiven, t.clientCAs
+	}
+	t.current.Store(config)
+}
+
+// empty is a configuration without certificates. There are no session tickets: one would outlive the authority that
+// the certificate of its client was checked with, and connections are too few and too long for tickets to be of use.
+func (t *serverTLS) empty() *tls.Config {
+	return &tls.Config{MinVersion: tls.VersionTLS12, SessionTicketsDisabled: true, Time: t.now}
+}
+
+// config returns a configuration of a listener that follows what is loaded.
+func (t *serverTLS) config(protocols ...string) *tls.Config {
+	config := t.empty()
+	config.NextProtos = protocols
+	config.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) {
+		current := t.current.Load().Clone()
+		current.NextProtos = protocols
+		return current, nil
+	}
+	return config
+}
+
+// warnExpiry warns of a certificate that expires soon, once a day.
+func (t *serverTLS) warnExpiry(ctx context.Context) {
+	now := t.now()
+	t.mu.Lock()
+	notAfter := t.certificate.Leaf.NotAfter
+	due := notAfter.Sub(now) < expiryNotice && (t.warned.IsZero() || now.Sub(t.warned) >= expiryWarnEvery)
+	if due {
+		t.warned = now
+	}
+	t.mu.Unlock()
+	switch {
+	case !due:
+	case now.After(notAfter):
+		t.logger.ErrorContext(ctx, "the TLS certificate has expired: clients refuse to connect", "not_after", notAfter)
+	default:
+		t.logger.WarnContext(ctx, "the TLS certificate expires soon", "not_after", notAfter)
+	}
+}
+
+// warnReadable warns where every user of the machine can read the key.
+func (t *serverTLS) warnReadable(ctx context.Context) {
+	if runtime.GOOS == "windows" { // It has no such permissions.
+		return
+	}
+	if info, err := os.Stat(t.keyFile); err == nil && info.Mode().Perm()&0o004 != 0 {
+		t.logger.WarnContext(ctx, "every user of this machine can read the TLS key; its mode should be 0600",
+			"file", t.keyFile, "mode", octal(info.Mode().Perm()))
+	}
+}
+
+// parseAuthorities reads certificates in PEM. It takes all or none.
+func parseAuthorities(data []byte) (pool *x509.CertPool, n int, err error) {
+	pool = x509.NewCertPool()
+	for {
+		var block *pem.Block
+		if block, data = pem.Decode(data); block == nil {
+			break
+		}
+		if block.Type != "CERTIFICATE" {
+			continue
+		}
+		n++
+		certificate, err := x509.ParseCertificate(block.Bytes)
+		if err != nil {
+			return nil, 0, fmt.Errorf("certificate %d: %w", n, err)
+		}
+		pool.AddCert(certificate)
+	}
+	if n == 0 {
+		return nil, 0, errors.New("there is no certificate in PEM")
+	}
+	return pool, n, nil
+}
+
+// transportCredentials tell what a connection is, by its address: the socket of another process of this machine, whose
+// user the system tells, or TLS where that is on. gRPC bounds how long the handshake may take.
+type transportCredentials struct {
+	network credentials.TransportCredentials // of all but unix sockets
+	logger  *slog.Logger
+}
+
+// newTransportCredentials returns the credentials of all listeners. t is nil where TLS is off.
+func newTransportCredentials(t *serverTLS, logger *slog.Logger) *transportCredentials {
+	network := insecure.NewCredentials()
+	if t != nil {
+		network = credentials.NewTLS(t.config("h2"))
+	}
+	return &transportCredentials{network: network, logger: logger}
+}
+
+// ServerHandshake implements credentials.TransportCredentials.
+func (c *transportCredentials) ServerHandshake(conn net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	if isSocket(conn) {
+		return conn, socketInfo(conn), nil
+	}
+	secured, info, err := c.network.ServerHandshake(conn)
+	if err != nil && !errors.Is(err, io.EOF) { // Those who only try whether the port is open say nothing.
+		c.logger.DebugContext(context.Background(), "handshake failed", "peer", conn.RemoteAddr().String(), "error", err)
+	}
+	return secured, info, err
+}
+
+func isSocket(conn net.Conn) bool { return conn.LocalAddr().Network() == "unix" }
+
+// socketInfo tells who is at the other end of a unix socket. Nobody is between.
+func socketInfo(conn net.Conn) auth.PeerInfo {
+	info := auth.PeerInfo{CommonAuthInfo: credentials.CommonAuthInfo{SecurityLevel: credentials.PrivacyAndIntegrity}}
+	info.UID, info.HasUID = auth.PeerUID(conn)
+	return info
+}
+
+// ClientHandshake implements credentials.TransportCredentials. It always fails.
+func (c *transportCredentials) ClientHandshake(
+	context.Context, string, net.Conn,
+) (net.Conn, credentials.AuthInfo, error) {
+	return nil, nil, errors.New("these are the credentials of a server")
+}
+
+// Info implements credentials.TransportCredentials.
+func (c *transportCredentials) Info() credentials.ProtocolInfo { return c.network.Info() }
+
+// Clone implements credentials.TransportCredentials.
+func (c *transportCredentials) Clone() credentials.TransportCredentials {
+	return &transportCredentials{network: c.network.Clone(), logger: c.logger}
+}
+
+// OverrideServerName implements credentials.TransportCredentials. A server has no name to override.
+func (c *transportCredentials) OverrideServerName(string) error { return nil }
