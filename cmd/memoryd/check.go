@@ -12,16 +12,18 @@ func newCheckCommand(lookupEnv lookupEnv) *cobra.Command {
 	return &cobra.Command{
 		Use:   "check",
 		Short: "Verify the memories in --data while no service runs on them",
-		Args:  noArgs,
+		Long: `Check reads everything in --data and names what is damaged. It changes nothing. Memories that are encrypted
+take the keyset of the service, --encryption-keyset.`,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			s, err := loadSettings(cmd.Flags(), lookupEnv)
 			if err != nil {
 				return err
 			}
 			dir := s.values.String(keyData)
-			report, err := server.Check(cmd.Context(), dir)
+			report, err := server.Check(cmd.Context(), dir, s.keyset())
 			if err != nil {
-				return fmt.Errorf("check %s: %w", dir, err)
+				return s.explain(fmt.Errorf("check %s: %w", dir, err))
 			}
 			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s is well-formed. %s\n", dir, summary(report))
 			return err

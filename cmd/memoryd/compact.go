@@ -15,7 +15,8 @@ func newCompactCommand(lookupEnv lookupEnv) *cobra.Command {
 		Long: `Compact copies the memories in --data to a new file without unused space, checks it, and puts it in the place
 of the old one. While the service runs, space that is no longer used is used again but not given back.
 
-It needs room for the new file beside the old one. If it is interrupted, the memories are all there.`,
+It needs room for the new file beside the old one. If it is interrupted, the memories are all there. Memories that are
+encrypted take the keyset of the service, --encryption-keyset, to be checked first.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			s, err := loadSettings(cmd.Flags(), lookupEnv)
@@ -27,9 +28,9 @@ It needs room for the new file beside the old one. If it is interrupted, the mem
 				return err
 			}
 			dir := s.values.String(keyData)
-			report, err := server.Compact(cmd.Context(), dir, logger)
+			report, err := server.Compact(cmd.Context(), dir, s.keyset(), logger)
 			if err != nil {
-				return err
+				return s.explain(err)
 			}
 			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s was compacted. Bytes before: %d. Bytes after: %d.\n",
 				dir, report.Before, report.After)

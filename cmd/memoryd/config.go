@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"text/tabwriter"
 
@@ -11,7 +12,9 @@ func newConfigCommand(lookupEnv lookupEnv) *cobra.Command {
 	return &cobra.Command{
 		Use:   "config",
 		Short: "Print every setting in force, and where it comes from",
-		Args:  noArgs,
+		Long: `Config prints every setting in force, and where it comes from. Then it checks what the service would check
+when it starts, the files about TLS and identity included, so that a mistake is found before a restart or a reload.`,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			s, err := loadSettings(cmd.Flags(), lookupEnv)
 			if err != nil {
@@ -24,16 +27,19 @@ func newConfigCommand(lookupEnv lookupEnv) *cobra.Command {
 			if err := w.Flush(); err != nil {
 				return fmt.Errorf("print settings: %w", err)
 			}
-			return s.validate()
+			return s.validate(cmd.Context())
 		},
 	}
 }
 
 // validate checks what the service would check when it starts.
-func (s *settings) validate() error {
-	if _, err := s.serverConfig(); err != nil {
+func (s *settings) validate(ctx context.Context) error {
+	cfg, err := s.serverConfig()
+	if err != nil {
 		return err
 	}
-	_, err := s.logger(nil)
-	return err
+	if _, err := s.logger(nil); err != nil {
+		return err
+	}
+	return s.explain(cfg.Preflight(ctx))
 }

@@ -28,6 +28,7 @@ func main() {
 
 // run is the command without the process around it. It returns the exit status.
 func run(ctx context.Context, args []string, lookupEnv lookupEnv, stdout, stderr io.Writer) int {
+	registerKMS()
 	root := newRoot(lookupEnv)
 	root.SetArgs(args)
 	root.SetOut(stdout)

@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -75,6 +76,18 @@ func TestConfig_Defaults(t *testing.T) {
 data                  ./memoryd-data  default
 http                  127.0.0.1:7712  default
 insecure              false           default
+socket-mode           0600            default
+tls-cert              ""              default
+tls-key               ""              default
+tls-client-ca         ""              default
+principals            ""              default
+jwt-jwks              ""              default
+jwt-issuer            ""              default
+jwt-audience          ""              default
+jwt-algorithms        ""              default
+jwt-leeway            30s             default
+audit-log             ""              default
+channelz              false           default
 config                ""              default
 log-level             info            default
 log-format            text            default
@@ -86,17 +99,32 @@ request-window        24h0m0s         default
 create-on-existing    error           default
 view-max-chars        16000           default
 max-file-bytes        1048576         default
+max-files             5000            default
+max-total-bytes       1073741824      default
+calls-per-second      0               default
+expire-unread-after   0s              default
+secrets               report          default
 backup-dir            ""              default
 backup-every          0s              default
 backup-keep           7               default
+encryption-keyset     ""              default
+encryption-key-uri    ""              default
 `})
 }
 
 func TestConfig_Layers(t *testing.T) {
+	principals := writeFile(t, "principals: []\n")
 	path := writeFile(t, `# every type
 listen: [127.0.0.1:1, 'unix:/run/file.sock']
 data: /from/file
 insecure: true
+socket-mode: '0660'
+principals: `+principals+`
+jwt-audience: memoryd
+jwt-algorithms: [RS256, ES256]
+jwt-leeway: 1m
+audit-log: '-'
+channelz: true
 call-timeout: 1m
 max-concurrent-calls: 7
 view-max-chars: 1
@@ -106,13 +134,26 @@ backup-keep: 1
 `)
 	vars := map[string]string{
 		"MEMORYD_CONFIG": path, "MEMORYD_DATA": "/from/env", "MEMORYD_VIEW_MAX_CHARS": "3", "MEMORYD_HTTP": "",
-		"MEMORYD_MAX_FILE_BYTES": "4", "MEMORYD_BACKUP_EVERY": "12h",
+		"MEMORYD_MAX_FILE_BYTES": "4", "MEMORYD_BACKUP_EVERY": "12h", "MEMORYD_JWT_ISSUER": "issuer",
 	}
-	got := memoryd(t, vars, "config", "--max-file-bytes=5", "--backup-keep=2", "--log-level", "debug")
-	want := strings.ReplaceAll(`listen                127.0.0.1:1,unix:/run/file.sock  file PATH
+	got := memoryd(t, vars, "config", "--max-file-bytes=5", "--backup-keep=2", "--log-level", "debug",
+		"--jwt-jwks=https://127.0.0.1:1/keys")
+	want := strings.NewReplacer("PATH", path, "PRINCIPALS", principals).Replace(`listen                127.0.0.1:1,unix:/run/file.sock  file PATH
 data                  /from/env                        env MEMORYD_DATA
 http                  ""                               env MEMORYD_HTTP
 insecure              true                             file PATH
+socket-mode           0660                             file PATH
+tls-cert              ""                               default
+tls-key               ""                               default
+tls-client-ca         ""                               default
+principals            PRINCIPALS                       file PATH
+jwt-jwks              https://127.0.0.1:1/keys         flag
+jwt-issuer            issuer                           env MEMORYD_JWT_ISSUER
+jwt-audience          memoryd                          file PATH
+jwt-algorithms        RS256,ES256                      file PATH
+jwt-leeway            1m0s                             file PATH
+audit-log             -                                file PATH
+channelz              true                             file PATH
 config                PATH                             env MEMORYD_CONFIG
 log-level             debug                            flag
 log-format            text                             default
@@ -124,10 +165,17 @@ request-window        24h0m0s                          default
 create-on-existing    error                            default
 view-max-chars        3                                env MEMORYD_VIEW_MAX_CHARS
 max-file-bytes        5                                flag
+max-files             5000                             default
+max-total-bytes       1073741824                       default
+calls-per-second      0                                default
+expire-unread-after   0s                               default
+secrets               report                           default
 backup-dir            /from/file                       file PATH
 backup-every          12h0m0s                          env MEMORYD_BACKUP_EVERY
 backup-keep           2                                flag
-`, "PATH", path)
+encryption-keyset     ""                               default
+encryption-key-uri    ""                               default
+`)
 	// The columns are as wide as the path of this test happens to be.
 	columns := regexp.MustCompile(`  +`)
 	got.Stdout = columns.ReplaceAllString(got.Stdout, "  ")
@@ -160,9 +208,11 @@ func TestConfig_SecretsAreHidden(t *testing.T) {
 }
 
 func TestErrors(t *testing.T) {
-	fileKeys := "listen, data, http, insecure, log-level, log-format, shutdown-timeout, call-timeout, " +
-		"max-concurrent-calls, max-concurrent-bytes, request-window, create-on-existing, view-max-chars, max-file-bytes, " +
-		"backup-dir, backup-every, backup-keep"
+	fileKeys := "listen, data, http, insecure, socket-mode, tls-cert, tls-key, tls-client-ca, principals, jwt-jwks, " +
+		"jwt-issuer, jwt-audience, jwt-algorithms, jwt-leeway, audit-log, channelz, log-level, log-format, " +
+		"shutdown-timeout, call-timeout, max-concurrent-calls, max-concurrent-bytes, request-window, create-on-existing, " +
+		"view-max-chars, max-file-bytes, max-files, max-total-bytes, calls-per-second, expire-unread-after, secrets, " +
+		"backup-dir, backup-every, backup-keep, encryption-keyset, encryption-key-uri"
 	const hint = `Run "memoryd --help" for usage.` + "\n"
 	tests := []struct {
 		name   string
@@ -250,7 +300,41 @@ func TestErrors(t *testing.T) {
 		{
 			name: "remote address", args: []string{"--listen=0.0.0.0:0"}, status: 2,
 			want: "--listen is 0.0.0.0:0 (flag): other machines can reach it, and calls are neither encrypted nor " +
-				"authenticated; use 127.0.0.1 or a unix socket, or allow it with --insecure\n",
+				"authenticated; give --tls-cert, --tls-key and --principals, use 127.0.0.1 or a unix socket, or allow it with --insecure\n",
+		},
+		{
+			name: "no permissions", args: []string{"--socket-mode=rw"}, status: 2,
+			want: "--socket-mode is rw (flag): it must be permissions in octal, such as 0600 or 0660\n",
+		},
+		{
+			name: "permissions of everyone", args: []string{"--socket-mode=0666"}, status: 2,
+			want: "--socket-mode is 0666 (flag): every user of this machine could connect and nobody is authenticated; " +
+				"use 0600 or 0660, give --principals, or allow it with --insecure\n",
+		},
+		{
+			name: "number for permissions", file: "socket-mode: 0660\n", status: 2,
+			want: `read config file FILE: key "socket-mode" is 432: it must be a text` + "\n",
+		},
+		{
+			name: "no key", args: []string{"--tls-cert=c.pem"}, status: 2,
+			want: `--tls-key is "" (default): it must be the file with the key, since there is a certificate` + "\n",
+		},
+		{
+			name: "no principals", args: []string{"--principals=none.yaml"}, status: 2,
+			want: "--principals is none.yaml (flag): it cannot be used: open none.yaml: no such file or directory\n",
+		},
+		{
+			name: "no audience", args: []string{"--jwt-jwks=j", "--jwt-issuer=i"}, status: 2,
+			want: `--jwt-audience is "" (default): it must be whom tokens are for, since there are other settings of JWTs` + "\n",
+		},
+		{
+			name: "no leeway", args: []string{"--jwt-leeway=0s"}, status: 2,
+			want: "--jwt-leeway is 0s (flag): it must be longer than 0s\n",
+		},
+		{
+			name: "algorithm", vars: map[string]string{"MEMORYD_JWT_ALGORITHMS": "none"}, status: 2,
+			want: "--jwt-algorithms is none (env MEMORYD_JWT_ALGORITHMS): it must be of RS256, RS384, RS512, PS256, PS384, " +
+				"PS512, ES256, ES384, ES512, EdDSA\n",
 		},
 		{
 			name: "no address", args: []string{"--listen="}, status: 2,
@@ -351,6 +435,19 @@ func TestConfig_PrintsAndComplains(t *testing.T) {
 	wantOutcome(t, got, outcome{Status: 2, Stderr: "memoryd: --log-format is xml (flag): it must be text or json\n"})
 }
 
+// TestConfig_ChecksFiles has config find what a start would refuse.
+func TestConfig_ChecksFiles(t *testing.T) {
+	path := writeFile(t, "principals:\n- name: a\n  tokens: [secret]\n")
+	got := memoryd(t, nil, "config", "--principals", path)
+	if !strings.Contains(got.Stdout, "principals            "+path) {
+		t.Errorf("the settings are not printed: %q", got.Stdout)
+	}
+	if want := "memoryd: --principals is " + path + " (flag): it cannot be used: line 3: "; got.Status != 2 ||
+		!strings.HasPrefix(got.Stderr, want) || strings.Contains(got.Stderr, "secret") {
+		t.Errorf("got status %d and %q, want 2 and %q", got.Status, got.Stderr, want)
+	}
+}
+
 func TestVersion(t *testing.T) {
 	got := memoryd(t, nil, "version")
 	if !regexp.MustCompile(`^memoryd \S+( \(\w+\))? go\S+ \w+/\w+\n$`).MatchString(got.Stdout) || got.Status != 0 {
@@ -375,6 +472,14 @@ func (w *logWatcher) Write(p []byte) (int, error) {
 		close(w.seen)
 	}
 	return len(p), nil
+}
+
+// await returns what is closed when a text is written from now on.
+func (w *logWatcher) await(want string) <-chan struct{} {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.want, w.seen = want, make(chan struct{})
+	return w.seen
 }
 
 func (w *logWatcher) String() string {
@@ -460,6 +565,42 @@ func TestServe(t *testing.T) {
 	}
 	wantOutcome(t, memoryd(t, nil, "check", "--data="+data),
 		outcome{Stdout: data + " is well-formed. Namespaces: 1. Files: 1. Bytes: 5.\n"})
+}
+
+// TestServe_Hangup sends this process the signal that asks for a reload.
+func TestServe_Hangup(t *testing.T) {
+	t.Chdir(t.TempDir())
+	if err := os.WriteFile("principals.yaml", []byte("principals: []\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	log, stop := startDaemon(t, "--listen=unix:m.sock", "--http=", "--data=data", "--principals=principals.yaml",
+		"--audit-log=audit.log")
+	hangUp := func(until string) {
+		t.Helper()
+		seen := log.await(until)
+		if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case <-seen:
+		case <-time.After(10 * time.Second):
+			t.Fatalf("the log lacks %s:\n%s", until, log)
+		}
+	}
+	hangUp("msg=reloaded what=principals files=[principals.yaml]")
+	if err := os.WriteFile("principals.yaml", []byte("principal: []\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename("audit.log", "audit.log.1"); err != nil {
+		t.Fatal(err)
+	}
+	hangUp(`level=ERROR msg="cannot reload all; what was in force stays in force" error="reload principals: line 1: `)
+	if _, err := os.Stat("audit.log"); err != nil {
+		t.Errorf("the audit trail was not opened anew: %v", err)
+	}
+	if status := stop(); status != 0 {
+		t.Errorf("got status %d, want 0:\n%s", status, log)
+	}
 }
 
 func TestCheck_Corrupt(t *testing.T) {

@@ -19,7 +19,8 @@ func newRestoreCommand(lookupEnv lookupEnv) *cobra.Command {
 in the place of the memories in --data. A file that was cut off or changed is refused. With --force the memories that
 are there are kept beside the new ones, as memoryd.db.before-restore-TIME.
 
-It needs room for the backup beside what is there. If it is interrupted, the memories are the old or the new ones.`,
+It needs room for the backup beside what is there. If it is interrupted, the memories are the old or the new ones. A
+backup of memories that were encrypted takes their keyset, --encryption-keyset.`,
 		Example: "  memoryd restore --data ./memoryd-data memoryd-20260102T030405Z.backup",
 		Args:    oneFile,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -31,12 +32,14 @@ It needs room for the backup beside what is there. If it is interrupted, the mem
 			if dir == "" {
 				return s.invalid(keyData, "it must be a directory")
 			}
-			report, err := server.Restore(cmd.Context(), server.RestoreOptions{File: args[0], Data: dir, Force: force})
+			report, err := server.Restore(cmd.Context(), server.RestoreOptions{
+				File: args[0], Data: dir, Keyset: s.keyset(), Force: force,
+			})
 			if errors.Is(err, boltkv.ErrStoreExists) {
 				err = fmt.Errorf("%w; --force keeps it beside the new one", err)
 			}
 			if err != nil {
-				return err
+				return s.explain(err)
 			}
 			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s was restored from %s. %s\n", dir, args[0], summary(report.Restored))
 			if err == nil && report.Kept != "" {

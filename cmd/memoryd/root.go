@@ -4,6 +4,10 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -20,7 +24,11 @@ func newRoot(lookupEnv lookupEnv) *cobra.Command {
 directory of its own.
 
 Every flag has an environment variable, such as MEMORYD_VIEW_MAX_CHARS for --view-max-chars, and a key in the file that
---config names, such as view-max-chars. A flag wins over the environment, and that over the file.`,
+--config names, such as view-max-chars. A flag wins over the environment, and that over the file.
+
+SIGINT and SIGTERM stop the service. SIGHUP reads the files about TLS and identity again and opens the audit log anew;
+such a file that has changed is also read within 10 seconds without it. One that is broken leaves in force what is, and
+the log says so. Settings are read when the service starts.`,
 		Args:          noArgs,
 		Version:       buildinfo.String(),
 		SilenceUsage:  true,
@@ -30,25 +38,30 @@ Every flag has an environment variable, such as MEMORYD_VIEW_MAX_CHARS for --vie
 			if err != nil {
 				return err
 			}
-			return serve(cmd.Context(), s, cmd.ErrOrStderr())
+			return serve(cmd.Context(), s, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err} })
 	addSettings(root.PersistentFlags())
 	root.Flags().SortFlags = false
 	root.AddCommand(
-		newConfigCommand(lookupEnv), newCheckCommand(lookupEnv), newVerifyCommand(), newRestoreCommand(lookupEnv),
-		newCompactCommand(lookupEnv), newVersionCommand(),
+		newConfigCommand(lookupEnv), newCheckCommand(lookupEnv), newVerifyCommand(lookupEnv), newRestoreCommand(lookupEnv),
+		newCompactCommand(lookupEnv), newEncryptCommand(lookupEnv), newKeysetCommand(lookupEnv), newTokenCommand(),
+		newVersionCommand(),
 	)
 	return root
 }
 
 // serve runs the service until ctx is done.
-func serve(ctx context.Context, s *settings, stderr io.Writer) error {
+func serve(ctx context.Context, s *settings, stdout, stderr io.Writer) error {
+	hangups := make(chan os.Signal, 1)
+	signal.Notify(hangups, syscall.SIGHUP) // From here on it ends nothing. Windows has none.
+	defer signal.Stop(hangups)
 	cfg, err := s.serverConfig()
 	if err != nil {
 		return err
 	}
+	cfg.Stdout = stdout
 	unqueued, err := s.logger(stderr)
 	if err != nil {
 		return err
@@ -64,7 +77,31 @@ func serve(ctx context.Context, s *settings, stderr io.Writer) error {
 	if err != nil {
 		return s.explain(err)
 	}
-	return srv.Run(ctx)
+	ctx, stop := context.WithCancel(ctx)
+	reloaded := make(chan struct{})
+	go func() {
+		defer close(reloaded)
+		reloadOn(ctx, hangups, srv, cfg.Logger)
+	}()
+	err = srv.Run(ctx)
+	stop()
+	<-reloaded
+	return err
+}
+
+// reloadOn reloads the service at every signal until ctx is done.
+func reloadOn(ctx context.Context, signals <-chan os.Signal, srv *server.Server, logger *slog.Logger) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-signals:
+			logger.InfoContext(ctx, "reloading on SIGHUP")
+			if err := srv.Reload(ctx); err != nil {
+				logger.ErrorContext(ctx, "cannot reload all; what was in force stays in force", "error", err)
+			}
+		}
+	}
 }
 
 // oneFile takes the name of one file as the only argument.

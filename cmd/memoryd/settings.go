@@ -4,7 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -19,6 +21,18 @@ const (
 	keyHTTP               = "http"
 	keyData               = "data"
 	keyInsecure           = "insecure"
+	keySocketMode         = "socket-mode"
+	keyTLSCert            = "tls-cert"
+	keyTLSKey             = "tls-key"
+	keyTLSClientCA        = "tls-client-ca"
+	keyPrincipals         = "principals"
+	keyJWTJWKS            = "jwt-jwks"
+	keyJWTIssuer          = "jwt-issuer"
+	keyJWTAudience        = "jwt-audience"
+	keyJWTAlgorithms      = "jwt-algorithms"
+	keyJWTLeeway          = "jwt-leeway"
+	keyAuditLog           = "audit-log"
+	keyChannelz           = "channelz"
 	keyConfig             = "config"
 	keyLogLevel           = "log-level"
 	keyLogFormat          = "log-format"
@@ -30,9 +44,16 @@ const (
 	keyCreateOnExisting   = "create-on-existing"
 	keyViewMaxChars       = "view-max-chars"
 	keyMaxFileBytes       = "max-file-bytes"
+	keyMaxFiles           = "max-files"
+	keyMaxTotalBytes      = "max-total-bytes"
+	keyCallsPerSecond     = "calls-per-second"
+	keyExpireUnreadAfter  = "expire-unread-after"
+	keySecrets            = "secrets"
 	keyBackupDir          = "backup-dir"
 	keyBackupEvery        = "backup-every"
 	keyBackupKeep         = "backup-keep"
+	keyEncryptionKeyset   = "encryption-keyset"
+	keyEncryptionKeyURI   = "encryption-key-uri"
 )
 
 // addSettings adds the settings to a set of flags. Their names, types, defaults and meanings are said here alone.
@@ -44,6 +65,21 @@ func addSettings(flags *pflag.FlagSet) {
 	flags.String(keyHTTP, server.DefaultHTTP,
 		"`address` of the side port with /metrics, /healthz and /readyz; empty is none")
 	flags.Bool(keyInsecure, false, "allow addresses that other machines can reach, without encryption or authentication")
+	flags.String(keySocketMode, fmt.Sprintf("%#o", server.DefaultSocketMode),
+		"permissions of unix sockets in `octal`, such as 0660 to let a group connect")
+	flags.String(keyTLSCert, "", "`file` with the certificate of the service in PEM; TCP is served with TLS alone then")
+	flags.String(keyTLSKey, "", "`file` with the key of the certificate in PEM")
+	flags.String(keyTLSClientCA, "", "`file` with the authorities in PEM whose certificates clients may have")
+	flags.String(keyPrincipals, "",
+		"YAML `file` that says who may call and what they may do; empty is everyone who can connect, everything")
+	flags.String(keyJWTJWKS, "", "`file` or https URL with the keys of the issuer of JWTs")
+	flags.String(keyJWTIssuer, "", "issuer of JWTs (iss)")
+	flags.String(keyJWTAudience, "", "whom JWTs must be for (aud)")
+	flags.StringSlice(keyJWTAlgorithms, nil,
+		"signature `algorithm` of JWTs, such as RS256; may be repeated; empty is all with pairs of keys")
+	flags.Duration(keyJWTLeeway, server.DefaultJWTLeeway, "how much the clocks of issuer and service may differ")
+	flags.String(keyAuditLog, "", "`file` for the audit trail of writes and denials; - is standard output, empty is none")
+	flags.Bool(keyChannelz, false, "serve grpc.channelz.v1, which shows what gRPC does with its connections")
 	flags.String(keyConfig, "", "YAML `file` with settings")
 	flags.String(keyLogLevel, "info", "least `level` of what is logged: debug, info, warn or error")
 	flags.String(keyLogFormat, "text", "`format` of the log: text or json")
@@ -60,35 +96,92 @@ func addSettings(flags *pflag.FlagSet) {
 		"how many characters view shows, in namespaces that do not say; 0 is no limit")
 	flags.Int64(keyMaxFileBytes, memory.DefaultMaxFileBytes,
 		"how many bytes a file may have, in namespaces that do not say; at most 8388608")
+	flags.Int64(keyMaxFiles, memory.DefaultMaxFiles,
+		"how many files a namespace may have, if it does not say; 0 is no limit")
+	flags.Int64(keyMaxTotalBytes, memory.DefaultMaxTotalBytes,
+		"how many bytes all files of a namespace may have, if it does not say; 0 is no limit")
+	flags.Int64(keyCallsPerSecond, 0,
+		"how many calls a second may be made on a namespace, if it does not say; 0 is no limit")
+	flags.Duration(keyExpireUnreadAfter, 0,
+		"how long after it was last viewed or changed a file is removed, in namespaces that do not say; 0s is never")
+	flags.String(keySecrets, "report",
+		"what happens to a secret in a text that is written, in namespaces that do not say: off, report, mask or refuse")
 	flags.String(keyBackupDir, "", "`directory` for scheduled backups, which nothing else uses")
 	flags.Duration(keyBackupEvery, 0, "how long after one scheduled backup the next is made; 0s is never")
 	flags.Int(keyBackupKeep, server.DefaultBackupKeep, "how many scheduled backups are kept")
+	flags.String(keyEncryptionKeyset, "",
+		"`file` with the keyset that contents are encrypted with; empty is no encryption")
+	flags.String(keyEncryptionKeyURI, "",
+		"`URI` of the key in a KMS that encrypts the keyset: aws-kms://... or gcp-kms://...; empty is a keyset in clear")
 }
 
 // configFields are the settings behind the fields that a server.ConfigError names.
 var configFields = map[string]string{
-	"Listen":                    keyListen,
-	"HTTP":                      keyHTTP,
-	"ShutdownTimeout":           keyShutdownTimeout,
-	"CallTimeout":               keyCallTimeout,
-	"MaxConcurrentCalls":        keyMaxConcurrentCalls,
-	"MaxConcurrentBytes":        keyMaxConcurrentBytes,
-	"RequestWindow":             keyRequestWindow,
-	"Defaults.CreateOnExisting": keyCreateOnExisting,
-	"Defaults.ViewMaxChars":     keyViewMaxChars,
-	"Defaults.MaxFileBytes":     keyMaxFileBytes,
-	"BackupDir":                 keyBackupDir,
-	"BackupEvery":               keyBackupEvery,
-	"BackupKeep":                keyBackupKeep,
+	"Listen":                     keyListen,
+	"HTTP":                       keyHTTP,
+	"SocketMode":                 keySocketMode,
+	"TLSCert":                    keyTLSCert,
+	"TLSKey":                     keyTLSKey,
+	"TLSClientCA":                keyTLSClientCA,
+	"Principals":                 keyPrincipals,
+	"JWT.JWKS":                   keyJWTJWKS,
+	"JWT.Issuer":                 keyJWTIssuer,
+	"JWT.Audience":               keyJWTAudience,
+	"JWT.Algorithms":             keyJWTAlgorithms,
+	"JWT.Leeway":                 keyJWTLeeway,
+	"AuditLog":                   keyAuditLog,
+	"ShutdownTimeout":            keyShutdownTimeout,
+	"CallTimeout":                keyCallTimeout,
+	"MaxConcurrentCalls":         keyMaxConcurrentCalls,
+	"MaxConcurrentBytes":         keyMaxConcurrentBytes,
+	"RequestWindow":              keyRequestWindow,
+	"Defaults.CreateOnExisting":  keyCreateOnExisting,
+	"Defaults.ViewMaxChars":      keyViewMaxChars,
+	"Defaults.MaxFileBytes":      keyMaxFileBytes,
+	"Defaults.MaxFiles":          keyMaxFiles,
+	"Defaults.MaxTotalBytes":     keyMaxTotalBytes,
+	"Defaults.CallsPerSecond":    keyCallsPerSecond,
+	"Defaults.ExpireUnreadAfter": keyExpireUnreadAfter,
+	"Defaults.Secrets":           keySecrets,
+	"BackupDir":                  keyBackupDir,
+	"BackupEvery":                keyBackupEvery,
+	"BackupKeep":                 keyBackupKeep,
+	"EncryptionKeyset":           keyEncryptionKeyset,
+}
+
+var createOnExisting = map[string]memory.CreateOnExisting{
+	"error": memory.CreateError, "overwrite": memory.CreateOverwrite,
+}
+
+var secretsPolicies = map[string]memory.SecretsPolicy{
+	"off": memory.SecretsOff, "report": memory.SecretsReport, "mask": memory.SecretsMask, "refuse": memory.SecretsRefuse,
 }
 
 // serverConfig makes the settings a configuration of the server and checks it.
 func (s *settings) serverConfig() (server.Config, error) {
+	mode, err := strconv.ParseUint(s.values.String(keySocketMode), 8, 32)
+	if err != nil || mode == 0 {
+		return server.Config{}, s.invalid(keySocketMode, "it must be permissions in octal, such as 0600 or 0660")
+	}
 	cfg := server.Config{
-		Listen:             s.values.Strings(keyListen),
-		HTTP:               s.values.String(keyHTTP),
-		Data:               s.values.String(keyData),
-		Insecure:           s.values.Bool(keyInsecure),
+		Listen:      s.values.Strings(keyListen),
+		HTTP:        s.values.String(keyHTTP),
+		Data:        s.values.String(keyData),
+		Insecure:    s.values.Bool(keyInsecure),
+		SocketMode:  fs.FileMode(mode),
+		TLSCert:     s.values.String(keyTLSCert),
+		TLSKey:      s.values.String(keyTLSKey),
+		TLSClientCA: s.values.String(keyTLSClientCA),
+		Principals:  s.values.String(keyPrincipals),
+		JWT: server.JWT{
+			JWKS:       s.values.String(keyJWTJWKS),
+			Issuer:     s.values.String(keyJWTIssuer),
+			Audience:   s.values.String(keyJWTAudience),
+			Algorithms: s.values.Strings(keyJWTAlgorithms),
+			Leeway:     s.values.Duration(keyJWTLeeway),
+		},
+		AuditLog:           s.values.String(keyAuditLog),
+		Channelz:           s.values.Bool(keyChannelz),
 		ShutdownTimeout:    s.values.Duration(keyShutdownTimeout),
 		CallTimeout:        s.values.Duration(keyCallTimeout),
 		MaxConcurrentCalls: s.values.Int(keyMaxConcurrentCalls),
@@ -97,18 +190,19 @@ func (s *settings) serverConfig() (server.Config, error) {
 		BackupDir:          s.values.String(keyBackupDir),
 		BackupEvery:        s.values.Duration(keyBackupEvery),
 		BackupKeep:         s.values.Int(keyBackupKeep),
+		EncryptionKeyset:   s.values.String(keyEncryptionKeyset),
+		EncryptionKeyURI:   s.values.String(keyEncryptionKeyURI),
 		Defaults: memory.Settings{
-			ViewMaxChars: new(s.values.Int64(keyViewMaxChars)),
-			MaxFileBytes: new(s.values.Int64(keyMaxFileBytes)),
+			ViewMaxChars:      new(s.values.Int64(keyViewMaxChars)),
+			MaxFileBytes:      new(s.values.Int64(keyMaxFileBytes)),
+			MaxFiles:          new(s.values.Int64(keyMaxFiles)),
+			MaxTotalBytes:     new(s.values.Int64(keyMaxTotalBytes)),
+			CallsPerSecond:    new(s.values.Int64(keyCallsPerSecond)),
+			ExpireUnreadAfter: new(s.values.Duration(keyExpireUnreadAfter)),
+			// A name that is none has the value 0, which is refused.
+			CreateOnExisting: new(createOnExisting[s.values.String(keyCreateOnExisting)]),
+			Secrets:          new(secretsPolicies[s.values.String(keySecrets)]),
 		},
-	}
-	switch s.values.String(keyCreateOnExisting) {
-	case "error":
-		cfg.Defaults.CreateOnExisting = new(memory.CreateError)
-	case "overwrite":
-		cfg.Defaults.CreateOnExisting = new(memory.CreateOverwrite)
-	default:
-		return server.Config{}, s.invalid(keyCreateOnExisting, "it must be error or overwrite")
 	}
 	// To the server, zero values are its defaults.
 	switch {
@@ -116,6 +210,8 @@ func (s *settings) serverConfig() (server.Config, error) {
 		return server.Config{}, s.invalid(keyListen, "it must be at least one address")
 	case cfg.Data == "":
 		return server.Config{}, s.invalid(keyData, "it must be a directory")
+	case cfg.JWT.Leeway == 0:
+		return server.Config{}, s.invalid(keyJWTLeeway, "it must be longer than 0s")
 	case cfg.RequestWindow == 0:
 		return server.Config{}, s.invalid(keyRequestWindow, "it must be longer than 0s")
 	case cfg.ShutdownTimeout == 0:

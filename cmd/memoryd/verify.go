@@ -8,15 +8,21 @@ import (
 	"github.com/seed-7f2870e1/memoryd/server"
 )
 
-func newVerifyCommand() *cobra.Command {
+func newVerifyCommand(lookupEnv lookupEnv) *cobra.Command {
 	return &cobra.Command{
 		Use:   "verify FILE",
 		Short: "Verify a backup, as restore does, and change nothing",
-		Args:  oneFile,
+		Long: `Verify reads a whole backup and names what is damaged. A backup of memories that were encrypted takes their
+keyset, --encryption-keyset.`,
+		Args: oneFile,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			report, err := server.Verify(cmd.Context(), args[0])
+			s, err := loadSettings(cmd.Flags(), lookupEnv)
 			if err != nil {
-				return fmt.Errorf("verify %s: %w", args[0], err)
+				return err
+			}
+			report, err := server.Verify(cmd.Context(), args[0], s.keyset())
+			if err != nil {
+				return s.explain(fmt.Errorf("verify %s: %w", args[0], err))
 			}
 			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s is a whole backup. %s\n", args[0], summary(report))
 			return err
