@@ -36,7 +36,9 @@ func TestHelp(t *testing.T) {
 		{"", "memoryctl exit-status"},
 		{"--help", "MEMORYCTL_ADDR"},
 		{"help exit-status", "3  memoryd cannot be reached"},
+		{"help connection", "MEMORYCTL_TOKEN_FILE"},
 		{"view --help", "--range A:B"},
+		{"view --help", "--token-file FILE"},
 		{"namespace", "memoryctl namespace [command]"},
 		{"completion bash", "__start_memoryctl"},
 	}
@@ -61,6 +63,9 @@ func TestCompletion(t *testing.T) {
 		{[]string{"view", "x", "-o", ""}, []string{"table", "json", ":4"}},
 		{[]string{"namespace", "set", "x", "--create-on-existing", ""}, []string{"error", "overwrite", "default", ":4"}},
 		{[]string{"create", "x", "--file", ""}, []string{":0"}},
+		{[]string{"view", "x", "--token-file", ""}, []string{":0"}},
+		{[]string{"view", "x", "--tls-ca", ""}, []string{":0"}},
+		{[]string{"view", "x", "--tls-server-name", ""}, []string{":4"}},
 	}
 	for _, test := range tests {
 		t.Run(strings.Join(test.args, " "), func(t *testing.T) {

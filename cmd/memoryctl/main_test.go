@@ -19,6 +19,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
+	"github.com/seed-7f2870e1/memoryd/cmd/internal/connect"
 	memoryv1 "github.com/seed-7f2870e1/memoryd/gen/memoryd/v1"
 )
 
@@ -29,7 +30,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv(runMain) != "" {
 		main()
 	}
-	for _, name := range []string{"MEMORYCTL_ADDR", "MEMORYCTL_NAMESPACE"} {
+	for _, name := range append(connect.Variables(), "MEMORYCTL_ADDR", "MEMORYCTL_NAMESPACE") {
 		if err := os.Unsetenv(name); err != nil {
 			panic(err)
 		}
@@ -54,14 +55,15 @@ type service struct {
 }
 
 // startService starts a service; its functions are set before the first call.
-func startService(t *testing.T) *service {
+func startService(t *testing.T, opts ...grpc.ServerOption) *service {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	s := &service{addr: listener.Addr().String()}
-	server := grpc.NewServer(grpc.UnaryInterceptor(s.answer), grpc.MaxRecvMsgSize(16<<20))
+	opts = append(opts, grpc.UnaryInterceptor(s.answer), grpc.MaxRecvMsgSize(16<<20))
+	server := grpc.NewServer(opts...)
 	memoryv1.RegisterMemoryServiceServer(server, s)
 	memoryv1.RegisterFileServiceServer(server, s)
 	memoryv1.RegisterAdminServiceServer(server, s)

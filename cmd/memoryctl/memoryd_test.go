@@ -93,10 +93,15 @@ Size:      27B
 Revision:  6
 Created:   TIME
 
-SETTING             VALUE      SET BY
-create-on-existing  overwrite  namespace
-view-max-chars      100        namespace
-max-file-bytes      1048576    service
+SETTING              VALUE       SET BY
+create-on-existing   overwrite   namespace
+view-max-chars       100         namespace
+max-file-bytes       1048576     service
+max-files            5000        service
+max-total-bytes      1073741824  service
+calls-per-second     0           service
+expire-unread-after  0s          service
+secrets              report      service
 `, ""},
 		},
 		{[]string{"create", "/memories/notes.md", "again"}, "", outcome{
@@ -109,10 +114,15 @@ Size:      13B
 Revision:  8
 Created:   TIME
 
-SETTING             VALUE    SET BY
-create-on-existing  error    service
-view-max-chars      100      namespace
-max-file-bytes      1048576  service
+SETTING              VALUE       SET BY
+create-on-existing   error       service
+view-max-chars       100         namespace
+max-file-bytes       1048576     service
+max-files            5000        service
+max-total-bytes      1073741824  service
+calls-per-second     0           service
+expire-unread-after  0s          service
+secrets              report      service
 `, ""}},
 		{
 			[]string{"tool"},

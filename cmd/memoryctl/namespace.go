@@ -203,73 +203,6 @@ func (c *cli) confirmDelete(ctx context.Context, m *client.Client, name string) 
 	return nil
 }
 
-// setting is one setting of a namespace.
-type setting struct {
-	flag, usage string
-	field       string // its name in an update mask
-	completions []string
-	set         func(s *memoryv1.NamespaceSettings, value string) error
-	get         func(s *memoryv1.NamespaceSettings) (value string, present bool)
-}
-
-var settings = []setting{
-	{
-		flag:        "create-on-existing",
-		usage:       "what create does where the file exists (`error|overwrite|default`)",
-		field:       "create_on_existing",
-		completions: []string{"error", "overwrite", "default"},
-		set: func(s *memoryv1.NamespaceSettings, value string) error {
-			switch value {
-			case "error":
-				s.CreateOnExisting = memoryv1.CreateOnExisting_CREATE_ON_EXISTING_ERROR.Enum()
-			case "overwrite":
-				s.CreateOnExisting = memoryv1.CreateOnExisting_CREATE_ON_EXISTING_OVERWRITE.Enum()
-			default:
-				return errors.New("want error, overwrite or default")
-			}
-			return nil
-		},
-		get: func(s *memoryv1.NamespaceSettings) (string, bool) {
-			name := strings.ToLower(s.GetCreateOnExisting().String())
-			return strings.TrimPrefix(name, "create_on_existing_"), s.GetCreateOnExisting() != 0
-		},
-	},
-	{
-		flag:        "view-max-chars",
-		usage:       "the most characters that view shows, 0 for all (`N|default`)",
-		field:       "view_max_chars",
-		completions: []string{"0", "16000", "default"},
-		set: func(s *memoryv1.NamespaceSettings, value string) (err error) {
-			s.ViewMaxChars, err = wholeNumber(value)
-			return err
-		},
-		get: func(s *memoryv1.NamespaceSettings) (string, bool) {
-			return strconv.FormatInt(s.GetViewMaxChars(), 10), s != nil && s.ViewMaxChars != nil
-		},
-	},
-	{
-		flag:        "max-file-bytes",
-		usage:       "the most bytes of a file, 1 to 8388608 (`N|default`)",
-		field:       "max_file_bytes",
-		completions: []string{"1048576", "8388608", "default"},
-		set: func(s *memoryv1.NamespaceSettings, value string) (err error) {
-			s.MaxFileBytes, err = wholeNumber(value)
-			return err
-		},
-		get: func(s *memoryv1.NamespaceSettings) (string, bool) {
-			return strconv.FormatInt(s.GetMaxFileBytes(), 10), s != nil && s.MaxFileBytes != nil
-		},
-	},
-}
-
-func wholeNumber(value string) (*int64, error) {
-	n, err := strconv.ParseInt(value, 10, 64)
-	if err != nil || n < 0 {
-		return nil, errors.New("want a whole number or default")
-	}
-	return &n, nil
-}
-
 func namespacesTable(namespaces []*memoryv1.Namespace) string {
 	var b strings.Builder
 	w := newTable(&b)
@@ -293,7 +226,10 @@ func namespaceTable(ns *memoryv1.Namespace) string {
 	row(w)
 	row(w, "SETTING", "VALUE", "SET BY")
 	for _, s := range settings {
-		value, _ := s.get(ns.GetEffectiveSettings())
+		value, known := s.get(ns.GetEffectiveSettings())
+		if !known { // by a service of an older version
+			continue
+		}
 		by := "service"
 		if _, own := s.get(ns.GetSettings()); own {
 			by = "namespace"

@@ -13,6 +13,7 @@ import (
 
 	"github.com/seed-7f2870e1/memoryd/client"
 	"github.com/seed-7f2870e1/memoryd/cmd/internal/buildinfo"
+	"github.com/seed-7f2870e1/memoryd/cmd/internal/connect"
 )
 
 // defaultTimeout is the longest that one call may take.
@@ -38,10 +39,11 @@ type cli struct {
 	stdout, stderr io.Writer
 	isTerminal     func(stream any) bool
 
-	addr      string
-	namespace string
-	timeout   time.Duration
-	output    string
+	addr       string
+	connection connect.Flags
+	namespace  string
+	timeout    time.Duration
+	output     string
 
 	// retryBudget is that of the client; 0: somebody who waits is told at once that memoryd is not there.
 	retryBudget time.Duration
@@ -72,6 +74,7 @@ its own, called a namespace. Paths are always whole: /memories/notes.md.`,
   memoryctl create /memories/notes.md "Likes tea"     a new file
   memoryctl -n acme/user-42 view /memories            the memory of someone else
   memoryctl namespace list                            whose memories there are
+  memoryctl help connection                           tokens and TLS
   memoryctl help exit-status                          what a script has to know`,
 		SilenceErrors:     true,
 		SilenceUsage:      true,
@@ -82,6 +85,7 @@ its own, called a namespace. Paths are always whole: /memories/notes.md.`,
 	flags := root.PersistentFlags()
 	flags.StringVar(&c.addr, "addr", client.DefaultTarget,
 		"address of memoryd, `HOST:PORT` or unix:///path (environment: MEMORYCTL_ADDR)")
+	c.connection.Add(root, flags)
 	flags.StringVarP(&c.namespace, "namespace", "n", client.DefaultNamespace,
 		"`NAME` of the memory (environment: MEMORYCTL_NAMESPACE)")
 	flags.DurationVar(&c.timeout, "timeout", defaultTimeout, "the longest that one call to memoryd may take")
@@ -100,9 +104,10 @@ its own, called a namespace. Paths are always whole: /memories/notes.md.`,
 	root.AddCommand(
 		c.viewCommand(), c.createCommand(), c.strReplaceCommand(), c.insertCommand(), c.rmCommand(), c.mvCommand(),
 		c.treeCommand(), c.putCommand(), c.getCommand(), c.exportCommand(), c.importCommand(),
-		c.namespaceCommand(), c.backupCommand(),
+		c.pinCommand(), c.unpinCommand(), c.expiryCommand(),
+		c.namespaceCommand(), c.screenCommand(), c.backupCommand(),
 		c.toolCommand(),
-		c.versionCommand(), exitStatusTopic(),
+		c.versionCommand(), connect.Topic(), exitStatusTopic(),
 	)
 	return root
 }
@@ -152,7 +157,12 @@ type remoteFunc func(ctx context.Context, m *client.Client, args []string) error
 // call connects to the service.
 func (c *cli) call(run remoteFunc) runFunc {
 	return func(cmd *cobra.Command, args []string) error {
-		m, err := client.Dial(c.addr, client.WithTimeout(c.timeout), client.WithRetryBudget(c.retryBudget))
+		opts, err := c.connection.Options(cmd.Flags(), os.Getenv)
+		if err != nil {
+			return usageErrorf("%v", err)
+		}
+		opts = append(opts, client.WithTimeout(c.timeout), client.WithRetryBudget(c.retryBudget))
+		m, err := client.Dial(c.addr, opts...)
 		if err != nil {
 			return usageErrorf("%v", err)
 		}

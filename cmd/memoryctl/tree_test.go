@@ -90,7 +90,7 @@ func TestTree_JSON(t *testing.T) {
 	}
 	want := outcome{exitOK, `{"result":{"isError":false,"reason":"REASON_UNSPECIFIED","content":[]},"revision":"5",` +
 		`"entries":[{"path":"/memories/a","kind":"ENTRY_KIND_FILE","sizeBytes":"0","lines":"0","sha256":"",` +
-		`"revision":"0","fileCount":"0"}],"nextPageToken":""}` + "\n", ""}
+		`"revision":"0","fileCount":"0","pinned":false}],"nextPageToken":""}` + "\n", ""}
 	if diff := cmp.Diff(want, s.run(t, "", "tree", "-o", "json")); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}

@@ -1106,7 +1106,8 @@ type SecretFinding struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The path of the file.
 	Path string `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
-	// The rule that found it, such as aws-access-token: an id of the default configuration of gitleaks.
+	// The rule that found it, such as aws-access-token: an id of the default configuration of gitleaks; memoryd-token for
+	// a token of memoryd itself; unsearched for a text that takes too long to search.
 	Rule string `protobuf:"bytes,2,opt,name=rule,proto3" json:"rule,omitempty"`
 	// The line in which it begins, from 1.
 	Line          int64 `protobuf:"varint,3,opt,name=line,proto3" json:"line,omitempty"`
