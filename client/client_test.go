@@ -99,6 +99,14 @@ func TestMethods_FillTheRequest(t *testing.T) {
 			&memoryv1.ListRequest{PageSize: 7}, &memoryv1.ListRequest{Namespace: ns, PageSize: 7},
 		},
 		{
+			"FileService/Pin", do(c.Pin),
+			&memoryv1.PinRequest{Unpin: true}, &memoryv1.PinRequest{Namespace: ns, RequestId: "id-1", Unpin: true},
+		},
+		{
+			"AdminService/PlanExpiry", do(c.PlanExpiry),
+			&memoryv1.PlanExpiryRequest{PageSize: 7}, &memoryv1.PlanExpiryRequest{Namespace: ns, PageSize: 7},
+		},
+		{
 			"AdminService/GetNamespace", do(c.GetNamespace),
 			&memoryv1.GetNamespaceRequest{}, &memoryv1.GetNamespaceRequest{Namespace: ns},
 		},

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -51,9 +52,11 @@ type daemon struct {
 	target string // what clients dial
 	cmd    *exec.Cmd
 	log    *bytes.Buffer // complete once done is closed
+	ready  string        // the line of the log that says where it serves
 	done   chan struct{}
 	err    error    // of the process, once done is closed
 	binary string   // "" is the one that is built as usual
+	dir    string   // where it runs; "" is that of the test
 	env    []string // besides that of the test
 }
 
@@ -96,7 +99,7 @@ func (d *daemon) serveArgs(t *testing.T, args []string) {
 		d.binary = binary("memoryd")
 	}
 	d.cmd = exec.Command(d.binary, args...)
-	d.cmd.Env = append(os.Environ(), d.env...)
+	d.cmd.Env, d.cmd.Dir = append(os.Environ(), d.env...), d.dir
 	stderr, err := d.cmd.StderrPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -113,7 +116,7 @@ func (d *daemon) serveArgs(t *testing.T, args []string) {
 			line, err := lines.ReadString('\n')
 			d.log.WriteString(line)
 			if !told && strings.Contains(line, "msg=serving") {
-				told = true
+				told, d.ready = true, line
 				close(serving)
 			}
 			if err != nil {
@@ -127,6 +130,16 @@ func (d *daemon) serveArgs(t *testing.T, args []string) {
 	case <-d.done:
 		t.Fatalf("memoryd ended: %v\n%s", d.err, d.log)
 	}
+}
+
+// address returns where the first listener is, which may have been given port 0.
+func (d *daemon) address(t *testing.T) string {
+	t.Helper()
+	match := regexp.MustCompile(`addresses="?\[([^] ]+)`).FindStringSubmatch(d.ready)
+	if match == nil {
+		t.Fatalf("no address in %q", d.ready)
+	}
+	return match[1]
 }
 
 // stop ends the process as a service manager does; it must end well.

@@ -19,6 +19,7 @@ import (
 const (
 	repository    = "../.."
 	readmeAddress = "127.0.0.1:7711"
+	readmeShared  = "memory.acme.internal:7711"
 	readmeSocket  = "/run/memoryd/memoryd.sock"
 	readmeData    = "/var/lib/memoryd"
 )
@@ -86,6 +87,10 @@ func TestReadme(t *testing.T) {
 	socket := "unix://" + filepath.Join(dir, "memoryd.sock")
 	env := append(os.Environ(), "MEMORYCTL_ADDR="+socket, "PATH="+filepath.Join(dir, "bin")+":"+dir+":"+os.Getenv("PATH"))
 
+	writeCertificates(t, dir)
+	shared := &daemon{dir: dir}
+	t.Cleanup(func() { shared.stop(t) })
+
 	served := false
 	for _, e := range readExamples(t) {
 		switch {
@@ -101,6 +106,11 @@ func TestReadme(t *testing.T) {
 			}
 			serve(t, append(strings.Fields(command), "--listen", socket, "--http", ""))
 			served = true
+		case strings.HasPrefix(e.command, "memoryd --listen 0.0.0.0"):
+			command := strings.NewReplacer("0.0.0.0:7711", "127.0.0.1:0", readmeData, "shared", `""`, "").Replace(
+				strings.TrimPrefix(e.command, "memoryd "))
+			shared.serveArgs(t, append(strings.Fields(command), ""))
+			shared.target = shared.address(t)
 		case strings.HasPrefix(e.command, "memoryd --listen"):
 			command := strings.NewReplacer(readmeSocket, filepath.Join(dir, "other.sock"),
 				readmeData, filepath.Join(dir, "other"), `""`, "").Replace(strings.TrimPrefix(e.command, "memoryd "))
@@ -110,7 +120,8 @@ func TestReadme(t *testing.T) {
 			if !served {
 				t.Fatalf("%s: nothing serves yet", e.command)
 			}
-			cmd := exec.Command("bash", "-c", strings.ReplaceAll(e.command, readmeAddress, socket))
+			command := strings.NewReplacer(readmeAddress, socket, readmeShared, shared.target).Replace(e.command)
+			cmd := exec.Command("bash", "-c", command)
 			cmd.Dir, cmd.Env = dir, env
 			out, err := cmd.CombinedOutput()
 			if exit := new(exec.ExitError); err != nil && !errors.As(err, &exit) {
