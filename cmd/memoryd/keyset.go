@@ -51,7 +51,7 @@ func keysetCommand(
 		}
 		return run(cmd, s, k)
 	}
-	return cmd
+	return withSettings(cmd, offlineSettings...)
 }
 
 func newKeysetNewCommand(lookupEnv lookupEnv) *cobra.Command {

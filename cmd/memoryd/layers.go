@@ -15,9 +15,6 @@ import (
 // envPrefix is what the names of the environment variables begin with.
 const envPrefix = "MEMORYD_"
 
-// secretAnnotation marks a flag whose value is not to be printed.
-const secretAnnotation = "secret"
-
 // lookupEnv is os.LookupEnv.
 type lookupEnv func(name string) (value string, ok bool)
 
@@ -26,16 +23,14 @@ type settings struct {
 	values  *koanf.Koanf
 	sources map[string]string
 	keys    []string // in the order of the flags
-	secret  map[string]bool
 }
 
 // loadSettings lays the flags that were given over the environment, that over the file, and that over the defaults.
 func loadSettings(flags *pflag.FlagSet, lookupEnv lookupEnv) (*settings, error) {
-	s := &settings{values: koanf.New("."), sources: map[string]string{}, secret: map[string]bool{}}
-	all := emptyLayer()
+	s := &settings{values: koanf.New("."), sources: map[string]string{}}
+	all := allSettings()
 	all.VisitAll(func(f *pflag.Flag) {
 		s.keys = append(s.keys, f.Name)
-		_, s.secret[f.Name] = flags.Lookup(f.Name).Annotations[secretAnnotation]
 		s.sources[f.Name] = "default"
 	})
 	if err := s.values.Load(posflag.Provider(all, ".", s.values), nil); err != nil {
@@ -73,17 +68,10 @@ func (s *settings) lay(layer *pflag.FlagSet, source func(*pflag.Flag) string) er
 	return nil
 }
 
-// emptyLayer is a layer that sets nothing. Every layer is a set of flags, so that values are read in one way.
-func emptyLayer() *pflag.FlagSet {
-	flags := pflag.NewFlagSet("memoryd", pflag.ContinueOnError)
-	addSettings(flags)
-	return flags
-}
-
 // envLayer reads the environment variables of the settings and no others: Kubernetes sets names such as MEMORYD_PORT
 // by itself.
 func envLayer(lookupEnv lookupEnv) (*pflag.FlagSet, error) {
-	layer := emptyLayer()
+	layer := allSettings()
 	var err error
 	layer.VisitAll(func(f *pflag.Flag) {
 		value, ok := lookupEnv(envName(f.Name))
@@ -113,7 +101,7 @@ func fileLayer(path string) (*pflag.FlagSet, error) {
 	if err := content.Load(file.Provider(path), yaml.Parser()); err != nil {
 		return nil, err
 	}
-	layer := emptyLayer()
+	layer := allSettings()
 	for _, key := range content.Keys() {
 		f := layer.Lookup(key)
 		if f == nil || key == keyConfig {

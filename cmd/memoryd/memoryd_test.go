@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/spf13/pflag"
 	"go.uber.org/goleak"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
@@ -186,24 +185,6 @@ func TestConfig_ListenIsRepeatable(t *testing.T) {
 	got := memoryd(t, nil, "config", "--listen", "127.0.0.1:1,127.0.0.1:2", "--listen=unix:/s")
 	if want := "listen                127.0.0.1:1,127.0.0.1:2,unix:/s  flag\n"; !strings.HasPrefix(got.Stdout, want) {
 		t.Errorf("got %q, want it to start with %q", got.Stdout, want)
-	}
-}
-
-func TestConfig_SecretsAreHidden(t *testing.T) {
-	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
-	addSettings(flags)
-	if err := flags.SetAnnotation(keyData, secretAnnotation, nil); err != nil {
-		t.Fatal(err)
-	}
-	s, err := loadSettings(flags, environment(map[string]string{"MEMORYD_DATA": "hunter2"}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got, want := s.show(keyData), "(hidden)"; got != want {
-		t.Errorf("got %s, want %s", got, want)
-	}
-	if got := s.invalid(keyData, "it must be longer").Error(); strings.Contains(got, "hunter2") {
-		t.Errorf("the secret is in the error %s", got)
 	}
 }
 
@@ -629,7 +610,7 @@ func TestCheck_Corrupt(t *testing.T) {
 }
 
 func TestLogger(t *testing.T) {
-	flags := emptyLayer()
+	flags := allSettings()
 	if err := flags.Parse([]string{"--log-format=json", "--log-level=warn"}); err != nil {
 		t.Fatal(err)
 	}

@@ -22,7 +22,7 @@ const (
 func settingsTable() string {
 	var b strings.Builder
 	b.WriteString("| flag | environment | default | meaning |\n| --- | --- | --- | --- |\n")
-	emptyLayer().VisitAll(func(f *pflag.Flag) {
+	allSettings().VisitAll(func(f *pflag.Flag) {
 		_, meaning := pflag.UnquoteUsage(f)
 		value := strings.Trim(f.DefValue, "[]")
 		if value != "" {

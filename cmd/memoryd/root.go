@@ -42,14 +42,22 @@ the log says so. Settings are read when the service starts.`,
 		},
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err} })
-	addSettings(root.PersistentFlags())
-	root.Flags().SortFlags = false
-	root.AddCommand(
-		newConfigCommand(lookupEnv), newCheckCommand(lookupEnv), newVerifyCommand(lookupEnv), newRestoreCommand(lookupEnv),
-		newCompactCommand(lookupEnv), newEncryptCommand(lookupEnv), newKeysetCommand(lookupEnv), newTokenCommand(),
-		newVersionCommand(),
-	)
+	addSettings(root.Flags())
+	root.AddCommand(withSettings(newConfigCommand(lookupEnv)), newKeysetCommand(lookupEnv), newTokenCommand(),
+		newVersionCommand())
+	for _, offline := range []*cobra.Command{
+		newCheckCommand(lookupEnv), newVerifyCommand(lookupEnv), newRestoreCommand(lookupEnv),
+		newCompactCommand(lookupEnv), newEncryptCommand(lookupEnv),
+	} {
+		root.AddCommand(withSettings(offline, offlineSettings...))
+	}
 	return root
+}
+
+// withSettings gives a command the settings of these names as flags, and all where there are none.
+func withSettings(cmd *cobra.Command, names ...string) *cobra.Command {
+	addSettings(cmd.Flags(), names...)
+	return cmd
 }
 
 // serve runs the service until ctx is done.

@@ -6,6 +6,7 @@ import (
 	"io"
 	"io/fs"
 	"log/slog"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -56,8 +57,22 @@ const (
 	keyEncryptionKeyURI   = "encryption-key-uri"
 )
 
-// addSettings adds the settings to a set of flags. Their names, types, defaults and meanings are said here alone.
-func addSettings(flags *pflag.FlagSet) {
+// offlineSettings are what commands need that work on the data of a service while none runs.
+var offlineSettings = []string{keyData, keyEncryptionKeyset, keyEncryptionKeyURI, keyConfig, keyLogLevel, keyLogFormat}
+
+// addSettings adds the settings of these names to a set of flags, and all where there are none.
+func addSettings(flags *pflag.FlagSet, names ...string) {
+	flags.SortFlags = false
+	allSettings().VisitAll(func(f *pflag.Flag) {
+		if len(names) == 0 || slices.Contains(names, f.Name) {
+			flags.AddFlag(f)
+		}
+	})
+}
+
+// allSettings are the settings as flags. Their names, types, defaults and meanings are said here alone.
+func allSettings() *pflag.FlagSet {
+	flags := pflag.NewFlagSet("memoryd", pflag.ContinueOnError)
 	flags.SortFlags = false
 	flags.StringSlice(keyListen, []string{server.DefaultListen},
 		"`address` to serve on: host:port or unix:///path; may be repeated")
@@ -113,6 +128,7 @@ func addSettings(flags *pflag.FlagSet) {
 		"`file` with the keyset that contents are encrypted with; empty is no encryption")
 	flags.String(keyEncryptionKeyURI, "",
 		"`URI` of the key in a KMS that encrypts the keyset: aws-kms://... or gcp-kms://...; empty is a keyset in clear")
+	return flags
 }
 
 // configFields are the settings behind the fields that a server.ConfigError names.
@@ -277,9 +293,6 @@ func (s *settings) logger(w io.Writer) (*slog.Logger, error) {
 
 // show is the value of a setting as people read it.
 func (s *settings) show(key string) string {
-	if s.secret[key] && s.values.Get(key) != "" {
-		return "(hidden)"
-	}
 	text := fmt.Sprint(s.values.Get(key))
 	if list, ok := s.values.Get(key).([]string); ok {
 		text = strings.Join(list, ",")

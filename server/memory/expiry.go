@@ -121,8 +121,8 @@ type expiringPage struct {
 	last    bool   // there is none after it
 }
 
-// expiring finds files that expire. It begins with the entry after a key, and looks at so many entries, or finds so many
-// files.
+// expiring finds files that expire. It begins with the entry after a key, and looks at so many entries, or finds so
+// many files.
 func (t *tree) expiring(x expiry, after []byte, entries, files int) (expiringPage, error) {
 	page := expiringPage{key: after, last: true}
 	if x.unread == 0 || t.header.deleting {
