@@ -148,5 +148,9 @@ func repeat[Req, Resp proto.Message](ctx context.Context, a *attempts, m method[
 func attempt[Req, Resp proto.Message](ctx context.Context, a *attempts, m method[Req, Resp], req Req) (Resp, error) {
 	ctx, cancel := a.next(ctx)
 	defer cancel()
-	return m(ctx, req)
+	resp, err := m(ctx, req)
+	if err == nil {
+		err = a.refused(resp)
+	}
+	return resp, err
 }

@@ -29,6 +29,9 @@ func (c *Client) Put(ctx context.Context, header *memoryv1.PutHeader, r io.Reade
 	content := &replay{r: r}
 	for {
 		resp, err := c.put(ctx, a, header, content)
+		if err == nil {
+			err = a.refused(resp)
+		}
 		switch {
 		case err == nil:
 			a.succeeded()

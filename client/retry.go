@@ -6,10 +6,12 @@ import (
 	"sync"
 	"time"
 
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	memoryv1 "github.com/seed-7f2870e1/memoryd/gen/memoryd/v1"
 )
@@ -179,6 +181,25 @@ func longest(failures int) time.Duration {
 // doubtful tells whether the attempt that was answered with st may have made the change.
 func (a *attempts) doubtful(st *status.Status) bool {
 	return a.sent.get() && !surelyUnchanged(st) && a.changes()
+}
+
+// refused returns an error where the response says that there were too many calls, and an attempt before it may have
+// made the change: the response would be read as if nothing had been changed. To ask again tells.
+func (a *attempts) refused(resp proto.Message) error {
+	r, ok := resp.(interface{ GetResult() *memoryv1.ToolResult })
+	if !ok || !a.lost || r.GetResult().GetReason() != memoryv1.Reason_REASON_TOO_MANY_CALLS {
+		return nil
+	}
+	st, err := status.New(codes.ResourceExhausted, "too many calls on the namespace").WithDetails(
+		&errdetails.ErrorInfo{
+			Reason: "TOO_MANY_CALLS", Domain: errorDomain, Metadata: map[string]string{"nothing_changed": "true"},
+		},
+		&errdetails.RetryInfo{RetryDelay: durationpb.New(time.Second)},
+	)
+	if err != nil { // Only for a code of OK.
+		return err
+	}
+	return st.Err()
 }
 
 // failed returns the error of the call, whose last attempt failed with err.

@@ -37,13 +37,13 @@ type store struct {
 
 func (s *store) Update(ctx context.Context, scope string, fn func(kv.Tx) error) error {
 	err := s.Store.Update(ctx, scope, fn)
-	if changed := s.changed.Load(); changed != nil && err == nil {
+	if changed := s.changed.Load(); changed != nil && err == nil && scope != kv.ReservedScope {
 		(*changed)()
 	}
 	return err
 }
 
-// onChange calls fn after the n-th change from now on.
+// onChange calls fn after the n-th change of a memory from now on.
 func (s *store) onChange(n int64, fn func()) {
 	var count atomic.Int64
 	changed := func() {

@@ -177,7 +177,9 @@ func (e *exporter) exportCompressed(ctx context.Context, file *pendingFile) erro
 func (e *exporter) export(ctx context.Context, w io.Writer) error {
 	e.done = exported{Namespace: e.c.namespace, Changed: []string{}, Gone: []string{}, Damaged: []string{}}
 	e.tar = tar.NewWriter(w)
-	root, err := e.m.View(ctx, &memoryv1.ViewRequest{Namespace: e.c.namespace, Path: rootPath})
+	root, err := withinRate(ctx, func() (*memoryv1.ViewResponse, error) {
+		return e.m.View(ctx, &memoryv1.ViewRequest{Namespace: e.c.namespace, Path: rootPath})
+	})
 	switch {
 	case err != nil:
 		return err
@@ -194,7 +196,9 @@ func (e *exporter) export(ctx context.Context, w io.Writer) error {
 		return err
 	}
 	for token, first := "", true; first || token != ""; first = false {
-		page, err := e.m.List(ctx, &memoryv1.ListRequest{Namespace: e.c.namespace, Path: rootPath, PageToken: token})
+		page, err := withinRate(ctx, func() (*memoryv1.ListResponse, error) {
+			return e.m.List(ctx, &memoryv1.ListRequest{Namespace: e.c.namespace, Path: rootPath, PageToken: token})
+		})
 		switch {
 		case err != nil:
 			return err
@@ -264,10 +268,12 @@ func (e *exporter) exportEntry(ctx context.Context, listed *memoryv1.Entry) erro
 
 // read reads a file that was listed into e.content. It returns nil where the file is gone by now.
 func (e *exporter) read(ctx context.Context, path string) (*memoryv1.GetHeader, error) {
-	ctx, cancel := context.WithTimeout(ctx, e.c.timeout)
-	defer cancel()
-	e.content.Reset()
-	header, err := e.m.Get(ctx, &memoryv1.GetRequest{Namespace: e.c.namespace, Path: path}, &e.content)
+	header, err := withinRate(ctx, func() (*memoryv1.GetHeader, error) {
+		ctx, cancel := context.WithTimeout(ctx, e.c.timeout)
+		defer cancel()
+		e.content.Reset()
+		return e.m.Get(ctx, &memoryv1.GetRequest{Namespace: e.c.namespace, Path: path}, &e.content)
+	})
 	switch {
 	case status.Code(err) == codes.InvalidArgument: // a directory has its name now
 		e.done.Mixed = true

@@ -297,7 +297,7 @@ func (im *importer) put(ctx context.Context, p planned, content []byte) error {
 	if !p.exists {
 		header.IfRevision = proto.Int64(0)
 	}
-	resp, err := im.putOnce(ctx, header, content)
+	resp, err := withinRate(ctx, func() (*memoryv1.PutResponse, error) { return im.putOnce(ctx, header, content) })
 	if err != nil {
 		return err
 	}
@@ -336,7 +336,7 @@ func (im *importer) makeDirectory(ctx context.Context, dir string) error {
 		{Input: toolInput("create", file), IfRevision: proto.Int64(0)},
 		{Input: toolInput("delete", file)},
 	}}
-	resp, err := im.m.Apply(ctx, req)
+	resp, err := withinRate(ctx, func() (*memoryv1.ApplyResponse, error) { return im.m.Apply(ctx, req) })
 	switch {
 	case err != nil:
 		return err

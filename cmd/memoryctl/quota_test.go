@@ -44,3 +44,33 @@ func TestImport_Quota(t *testing.T) {
 		t.Errorf("got %+v, want 2 files", got)
 	}
 }
+
+// TestImport_Rate imports and exports more files than there may be calls in a second: both take their time.
+func TestImport_Rate(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	servertest.New(t, func(cfg *server.Config) { cfg.Listeners = append(cfg.Listeners, listener) })
+	memoryctl := func(args ...string) outcome {
+		t.Helper()
+		return run(t, strings.NewReader(""), append([]string{"--addr", listener.Addr().String()}, args...)...)
+	}
+	archive := filepath.Join(t.TempDir(), "memory.tar")
+	for _, args := range [][]string{
+		{"create", "-n", "from", "/memories/a", "1"},
+		{"create", "-n", "from", "/memories/b", "22"},
+		{"namespace", "set", "from", "--calls-per-second=2"},
+		{"export", "-n", "from", archive},
+		{"namespace", "set", "to", "--calls-per-second=1"},
+		{"import", "-n", "to", archive},
+		{"namespace", "set", "to", "--calls-per-second=0"},
+	} {
+		if got := memoryctl(args...); got.Status != exitOK {
+			t.Fatalf("%v: %+v", args, got)
+		}
+	}
+	if got := memoryctl("tree", "-n", "to"); !strings.HasSuffix(got.Stdout, "0 directories, 2 files\n") {
+		t.Errorf("got %+v, want 2 files", got)
+	}
+}

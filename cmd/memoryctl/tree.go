@@ -47,7 +47,9 @@ func (c *cli) listAll(ctx context.Context, m *client.Client, dir string) (*memor
 	all := &memoryv1.ListResponse{}
 	changed := false
 	for token, first := "", true; first || token != ""; first = false {
-		page, err := m.List(ctx, &memoryv1.ListRequest{Namespace: c.namespace, Path: dir, PageToken: token})
+		page, err := withinRate(ctx, func() (*memoryv1.ListResponse, error) {
+			return m.List(ctx, &memoryv1.ListRequest{Namespace: c.namespace, Path: dir, PageToken: token})
+		})
 		if err != nil {
 			return nil, err
 		}

@@ -2,6 +2,7 @@ package memory
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -324,4 +325,30 @@ func TestRecords(t *testing.T) {
 			t.Error("a shorter record was read")
 		}
 	})
+}
+
+// Every field of Settings has a name, is stored, and takes its default.
+func TestSettings_Complete(t *testing.T) {
+	fields := reflect.TypeFor[Settings]().NumField()
+	if len(allSettings) != fields {
+		t.Fatalf("there are %d settings and %d fields", len(allSettings), fields)
+	}
+	for i := range fields {
+		var s Settings
+		field := reflect.ValueOf(&s).Elem().Field(i)
+		field.Set(reflect.New(field.Type().Elem()))
+		if got := s.or(Settings{}); !reflect.DeepEqual(got, s) {
+			t.Errorf("field %d is lost where there is no default", i)
+		}
+		if got := (Settings{}).or(s); !reflect.DeepEqual(got, s) {
+			t.Errorf("field %d does not take its default", i)
+		}
+		if !allSettings[i].present(&s) {
+			t.Errorf("setting %s is not field %d", allSettings[i].name, i)
+		}
+		h := header{revision: 1, settings: s}
+		if got, err := decodeHeader(h.encode()); err != nil || !reflect.DeepEqual(got, h) {
+			t.Errorf("setting %s: got %+v, %v; want it as it was written", allSettings[i].name, got, err)
+		}
+	}
 }

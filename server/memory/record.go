@@ -200,12 +200,22 @@ func decodeHeader(sealed []byte) (header, error) {
 		created:  d.varint(),
 		deleting: flags&flagDeleting != 0,
 	}
-	for i, s := range allSettings {
-		if flags&(flagSetting<<i) != 0 {
-			s.decode(&d, &h.settings)
-		}
+	if flags >= flagSetting {
+		h.settings, d = decodeSettings(d, flags)
 	}
 	return h, d.finish(namespaceKey)
+}
+
+// decodeSettings takes the decoder by value: its functions move it to the heap, which only namespaces with settings of
+// their own have to pay.
+func decodeSettings(d decoder, flags uint64) (Settings, decoder) {
+	var s Settings
+	for i, setting := range allSettings {
+		if flags&(flagSetting<<i) != 0 {
+			setting.decode(&d, &s)
+		}
+	}
+	return s, d
 }
 
 func (n *node) encode(key []byte) []byte {

@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"slices"
@@ -117,14 +118,19 @@ func appendByte[T ~uint8](b []byte, v T) []byte { return append(b, byte(v)) }
 
 func decodeByte[T ~uint8](d *decoder) T { return T(d.byte()) }
 
-// or returns the settings with those of another where a field is nil.
+// or returns the settings with those of another where a field is nil. Every command asks for it, so that it is written
+// out: the functions of allSettings would move both to the heap.
 func (s Settings) or(other Settings) Settings {
-	for _, setting := range allSettings {
-		if !setting.present(&s) {
-			setting.take(&s, &other)
-		}
+	return Settings{
+		CreateOnExisting:  cmp.Or(s.CreateOnExisting, other.CreateOnExisting),
+		ViewMaxChars:      cmp.Or(s.ViewMaxChars, other.ViewMaxChars),
+		MaxFileBytes:      cmp.Or(s.MaxFileBytes, other.MaxFileBytes),
+		MaxFiles:          cmp.Or(s.MaxFiles, other.MaxFiles),
+		MaxTotalBytes:     cmp.Or(s.MaxTotalBytes, other.MaxTotalBytes),
+		CallsPerSecond:    cmp.Or(s.CallsPerSecond, other.CallsPerSecond),
+		ExpireUnreadAfter: cmp.Or(s.ExpireUnreadAfter, other.ExpireUnreadAfter),
+		Secrets:           cmp.Or(s.Secrets, other.Secrets),
 	}
-	return s
 }
 
 // InvalidError is a name or setting that is out of its range. Its text says what is allowed.
