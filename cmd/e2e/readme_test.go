@@ -225,39 +225,46 @@ func TestReadmeGo(t *testing.T) {
 	}
 }
 
-// TestReliability checks that every test that docs/reliability.md names is there.
-func TestReliability(t *testing.T) {
-	content, err := os.ReadFile(filepath.Join(repository, "docs", "reliability.md"))
+// TestDocsNameTests checks that every test that a page names is there.
+func TestDocsNameTests(t *testing.T) {
+	for page, least := range map[string]int{"reliability.md": 20, "security.md": 10} {
+		content, err := os.ReadFile(filepath.Join(repository, "docs", page))
+		if err != nil {
+			t.Fatal(err)
+		}
+		row := regexp.MustCompile("((?:`(?:Test|Fuzz)\\w+`(?:, )?)+) in ([\\w/-]+)(?: and (\\w+))?")
+		rows := row.FindAllStringSubmatch(string(content), -1)
+		if len(rows) < least {
+			t.Fatalf("%s: only %d places with tests were found", page, len(rows))
+		}
+		for _, match := range rows {
+			for _, dir := range match[2:] {
+				if dir != "" {
+					checkTests(t, page, dir, match[1])
+				}
+			}
+		}
+	}
+}
+
+// checkTests checks that the tests of a list are in a directory.
+func checkTests(t *testing.T, page, dir, list string) {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(repository, dir, "*_test.go"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	row := regexp.MustCompile("((?:`Test\\w+`(?:, )?)+) in ([\\w/-]+)(?: and (\\w+))?")
-	rows := row.FindAllStringSubmatch(string(content), -1)
-	if len(rows) < 20 {
-		t.Fatalf("only %d places with tests were found", len(rows))
+	var source strings.Builder
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		source.Write(text)
 	}
-	for _, match := range rows {
-		for _, dir := range match[2:] {
-			if dir == "" {
-				continue
-			}
-			files, err := filepath.Glob(filepath.Join(repository, dir, "*_test.go"))
-			if err != nil {
-				t.Fatal(err)
-			}
-			var source strings.Builder
-			for _, file := range files {
-				text, err := os.ReadFile(file)
-				if err != nil {
-					t.Fatal(err)
-				}
-				source.Write(text)
-			}
-			for _, name := range regexp.MustCompile(`Test\w+`).FindAllString(match[1], -1) {
-				if !strings.Contains(source.String(), "\nfunc "+name+"(") {
-					t.Errorf("%s has no %s", dir, name)
-				}
-			}
+	for _, name := range regexp.MustCompile(`(Test|Fuzz)\w+`).FindAllString(list, -1) {
+		if !strings.Contains(source.String(), "\nfunc "+name+"(") {
+			t.Errorf("%s: %s has no %s", page, dir, name)
 		}
 	}
 }
