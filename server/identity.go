@@ -132,9 +132,11 @@ func (s *security) close() {
 
 func (s *security) openIdentity(ctx context.Context) (err error) {
 	if j := s.cfg.JWT; j.JWKS != "" {
-		if !isURL(j.JWKS) { // The verifier follows a URL itself.
-			s.reloads.watch(reloadable{"jwks", []string{j.JWKS}, s.loadJWKS})
+		var files []string
+		if !isURL(j.JWKS) { // A URL is followed by the verifier, and only fetched at once when the server is told to.
+			files = append(files, j.JWKS)
 		}
+		s.reloads.watch(reloadable{"jwks", files, s.loadJWKS})
 		s.jwt, err = auth.NewJWTVerifier(ctx, auth.JWTOptions{
 			JWKS: j.JWKS, Issuer: j.Issuer, Audience: j.Audience, Algorithms: j.Algorithms, Leeway: j.Leeway,
 			Logger: s.cfg.Logger, Now: s.cfg.now,
@@ -152,7 +154,7 @@ func isURL(jwks string) bool {
 	return strings.HasPrefix(jwks, "https://") || strings.HasPrefix(jwks, "http://")
 }
 
-// loadJWKS lets the verifier read its file again.
+// loadJWKS lets the verifier read its keys again.
 func (s *security) loadJWKS(context.Context, [][]byte) ([]slog.Attr, error) {
 	return nil, s.jwt.Reload()
 }
@@ -180,7 +182,7 @@ func (s *security) loadPrincipals(_ context.Context, files [][]byte) ([]slog.Att
 			"--jwt-audience")
 	}
 	s.auth.SetPolicy(policy)
-	return nil, nil
+	return []slog.Attr{slog.Int("principals", policy.Len())}, nil
 }
 
 func (s *security) openTLS(ctx context.Context, metrics *ops.Metrics) error {

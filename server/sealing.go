@@ -8,6 +8,7 @@ import (
 
 	"github.com/tink-crypto/tink-go/v2/keyset"
 
+	"github.com/seed-7f2870e1/memoryd/server/internal/ops"
 	"github.com/seed-7f2870e1/memoryd/server/kv"
 	"github.com/seed-7f2870e1/memoryd/server/kv/boltkv"
 	"github.com/seed-7f2870e1/memoryd/server/kv/sealkv"
@@ -105,16 +106,19 @@ type sealing struct {
 	store  *sealkv.Store
 	keyset Keyset
 	logger *slog.Logger
-	wake   chan struct{} // holds a value where the keyset was set since data keys were last seen to
+	rotate func(rewrapped, waiting, failed int) // notes how far a rotation has come
+	wake   chan struct{}                        // holds a value where the keyset was set since data keys were last seen to
 }
 
 // newSealing returns the sealing of a store, nil where it is not encrypted.
-func newSealing(cfg Config, store kv.Store) *sealing {
+func newSealing(cfg Config, store kv.Store, metrics *ops.Metrics) *sealing {
 	sealed, ok := kv.As[*sealkv.Store](store)
 	if !ok {
 		return nil
 	}
-	return &sealing{store: sealed, keyset: cfg.keyset(), logger: cfg.Logger, wake: make(chan struct{}, 1)}
+	return &sealing{
+		store: sealed, keyset: cfg.keyset(), logger: cfg.Logger, rotate: metrics.DataKeys, wake: make(chan struct{}, 1),
+	}
 }
 
 // reloadable is the file of the keyset. One that lost a key in use is not put into force.
@@ -166,6 +170,7 @@ func (s *sealing) rewrap(ctx context.Context) error {
 	told := began
 	first := true
 	err := s.store.Rewrap(ctx, func(p sealkv.Progress) {
+		s.rotate(p.Done-p.Failed, p.Total-p.Done, p.Failed)
 		now := time.Now()
 		switch {
 		case first:

@@ -295,7 +295,7 @@ func newTestSealing(t *testing.T, k Keyset, below kv.Store, log *logBuffer) *sea
 			t.Fatal(err)
 		}
 	}
-	return newSealing(Config{EncryptionKeyset: k.File, Logger: log.logger()}, store)
+	return newSealing(Config{EncryptionKeyset: k.File, Logger: log.logger()}, store, ops.NewMetrics("test"))
 }
 
 func keyUse(t *testing.T, store kv.Store) map[uint32]int {
@@ -380,7 +380,7 @@ func TestSealing_BrokenFile(t *testing.T) {
 	if attrs, err := s.reloadable().load(t.Context(), nil); err != nil || len(attrs) != 1 {
 		t.Errorf("as it was: got %v, %v", attrs, err)
 	}
-	if newSealing(Config{}, memkv.New()) != nil {
+	if newSealing(Config{}, memkv.New(), ops.NewMetrics("test")) != nil {
 		t.Error("a store that is not encrypted has something to seal")
 	}
 }

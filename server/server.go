@@ -157,7 +157,7 @@ func New(ctx context.Context, cfg Config) (_ *Server, err error) {
 		security:   sec,
 		auth:       sec.auth,
 	}
-	if s.sealing = newSealing(cfg, store); s.sealing != nil {
+	if s.sealing = newSealing(cfg, store, s.metrics); s.sealing != nil {
 		sec.reloads.watch(s.sealing.reloadable())
 	}
 	if s.auditLog, err = openAuditLog(cfg, metrics); err != nil {

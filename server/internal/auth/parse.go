@@ -108,6 +108,7 @@ func (p *parser) name(entry, node *yaml.Node) (string, error) {
 		return "", lineError(node, "principal %q is there twice", name)
 	}
 	p.names[name] = true
+	p.policy.size++
 	return name, nil
 }
 

@@ -23,6 +23,8 @@ const anyone = "*"
 
 // Policy says who is who and who may do what. ParsePolicy makes it; it never changes.
 type Policy struct {
+	size int // entries
+
 	tokens       map[tokenHash]*tokenEntry
 	certificates map[string]*Principal
 	subjects     map[string]*Principal // of JWTs
@@ -47,6 +49,9 @@ func newPolicy() *Policy {
 		uids:         map[uint32]*Principal{},
 	}
 }
+
+// Len returns how many principals have an entry.
+func (p *Policy) Len() int { return p.size }
 
 // Kinds tells which kinds of credentials there are.
 type Kinds struct {

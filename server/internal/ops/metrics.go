@@ -11,6 +11,7 @@ import (
 	grpcprom "github.com/grpc-ecosystem/go-grpc-middleware/providers/prometheus"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/reflection"
 )
@@ -19,102 +20,109 @@ import (
 // the default call timeout.
 var handlingBuckets = []float64{0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30}
 
+// Results of what is counted by result.
+const (
+	resultOK    = "ok"
+	resultError = "error"
+)
+
+func result(ok bool) string {
+	if ok {
+		return resultOK
+	}
+	return resultError
+}
+
 // Metrics is what one server counts, in a registry of its own.
 type Metrics struct {
-	registry  *prometheus.Registry
-	grpc      *grpcprom.ServerMetrics
-	commands  *prometheus.CounterVec
-	repaired  *prometheus.CounterVec
-	backups   *prometheus.CounterVec
-	backedUp  prometheus.Gauge
-	gaveUp    prometheus.Counter
-	writable  prometheus.Gauge
-	unaudited prometheus.Counter
-	recorded  prometheus.Counter
-	sweeps    *prometheus.CounterVec
-	expired   prometheus.Counter
-	secrets   *prometheus.CounterVec
-	reloads   *prometheus.CounterVec
-	expiry    prometheus.Gauge
+	registry *prometheus.Registry
+	grpc     *grpcprom.ServerMetrics
+
+	commands *prometheus.CounterVec
+	repaired *prometheus.CounterVec
+	secrets  *prometheus.CounterVec
+	gaveUp   prometheus.Counter
+
+	writable prometheus.Gauge
+	backups  *prometheus.CounterVec
+	backedUp prometheus.Gauge
+	reads    prometheus.Counter
+	sweeps   *prometheus.CounterVec
+	expired  prometheus.Counter
+	dataKeys *prometheus.GaugeVec
+
+	reloads     *prometheus.CounterVec
+	certificate prometheus.Gauge
+	unaudited   prometheus.Counter
 }
 
 // NewMetrics returns the metrics of a server of a version.
 func NewMetrics(version string) *Metrics {
+	registry := prometheus.NewRegistry()
+	auto := promauto.With(registry)
+	counter := func(name, help string) prometheus.Counter {
+		return auto.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
+	}
+	counters := func(name, help string, labels ...string) *prometheus.CounterVec {
+		return auto.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
+	}
+	gauge := func(name, help string) prometheus.Gauge {
+		return auto.NewGauge(prometheus.GaugeOpts{Name: name, Help: help})
+	}
 	m := &Metrics{
-		registry: prometheus.NewRegistry(),
+		registry: registry,
 		grpc: grpcprom.NewServerMetrics(grpcprom.WithServerHandlingTimeHistogram(
 			grpcprom.WithHistogramBuckets(handlingBuckets))),
-		commands: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "memoryd_commands_total",
-			Help: "Commands that were answered, by command and by why they failed; ok is success.",
-		}, []string{"command", "reason"}),
-		repaired: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "memoryd_repaired_inputs_total",
-			Help: "Slips of models in the input of commands that were put right, by kind.",
-		}, []string{"kind"}),
-		backups: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "memoryd_backups_total",
-			Help: "Scheduled backups, by result: ok or error.",
-		}, []string{"result"}),
-		backedUp: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "memoryd_backup_last_success_timestamp_seconds",
-			Help: "When the newest scheduled backup was made, in seconds since 1970; 0 where there is none.",
-		}),
-		gaveUp: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "memoryd_requests_given_up_total",
-			Help: "Calls that were ended before the whole of their request had come.",
-		}),
-		writable: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "memoryd_store_writable",
-			Help: "1 where the store takes writes, 0 where it can only be read.",
-		}),
-		unaudited: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "memoryd_audit_failures_total",
-			Help: "Lines of the audit trail that could not be written.",
-		}),
+
+		commands: counters("memoryd_commands_total",
+			"Commands that were answered, by command and by why they failed; ok is success.", "command", "reason"),
+		repaired: counters("memoryd_repaired_inputs_total",
+			"Slips of models in the input of commands that were put right, by kind.", "kind"),
+		secrets: counters("memoryd_secrets_found_total",
+			"Secrets found in texts that were written, or were to be, by rule and by what was done: written, masked or "+
+				"refused.", "rule", "done"),
+		gaveUp: counter("memoryd_requests_given_up_total",
+			"Calls that were ended before the whole of their request had come."),
+
+		writable: gauge("memoryd_store_writable", "1 where the store takes writes, 0 where it can only be read."),
+		backups:  counters("memoryd_backups_total", "Scheduled backups, by result: ok or error.", "result"),
+		backedUp: gauge("memoryd_backup_last_success_timestamp_seconds",
+			"When the newest scheduled backup was made, in seconds since 1970; 0 where there is none."),
+		reads: counter("memoryd_recorded_reads_total",
+			"Files of which it was recorded when they were viewed, at most once an hour each."),
+		sweeps: counters("memoryd_sweeps_total", "Searches for files that expire, by result: ok or error.", "result"),
+		expired: counter("memoryd_expired_files_total",
+			"Files that were removed since nobody had viewed or changed them for long enough."),
+		dataKeys: auto.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "memoryd_data_keys",
+			Help: "Data keys of namespaces in the last rotation of the keyset, by state: rewrapped by the primary key, " +
+				"waiting, or failed, since they are damaged.",
+		}, []string{"state"}),
+
+		reloads: counters("memoryd_reloads_total",
+			"Files that have changed and were loaded again, by what they are and by result: ok or error.", "what", "result"),
+		certificate: gauge("memoryd_tls_certificate_expiry_seconds",
+			"When the TLS certificate of the server expires, in seconds since 1970; 0 where there is none."),
+		unaudited: counter("memoryd_audit_failures_total", "Lines of the audit trail that could not be written."),
 	}
-	m.recorded = prometheus.NewCounter(prometheus.CounterOpts{
-		Name: "memoryd_recorded_reads_total",
-		Help: "Files of which it was recorded when they were viewed, at most once an hour each.",
-	})
-	m.sweeps = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "memoryd_sweeps_total",
-		Help: "Searches for files that expire, by result: ok or error.",
-	}, []string{"result"})
-	m.expired = prometheus.NewCounter(prometheus.CounterOpts{
-		Name: "memoryd_expired_files_total",
-		Help: "Files that were removed since nobody had viewed or changed them for long enough.",
-	})
-	for _, result := range []string{sweepOK, sweepError} {
-		m.sweeps.WithLabelValues(result)
+	for _, byResult := range []*prometheus.CounterVec{m.backups, m.sweeps} {
+		startAtZero(byResult)
 	}
-	m.secrets = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "memoryd_secrets_found_total",
-		Help: "Secrets found in texts that were written, or were to be, by rule and by what was done: written, masked or " +
-			"refused.",
-	}, []string{"rule", "done"})
-	m.reloads = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "memoryd_reloads_total",
-		Help: "Files that have changed and were loaded again, by what they are and by result: ok or error.",
-	}, []string{"what", "result"})
-	m.expiry = prometheus.NewGauge(prometheus.GaugeOpts{
-		Name: "memoryd_tls_certificate_expiry_seconds",
-		Help: "When the TLS certificate of the server expires, in seconds since 1970; 0 where there is none.",
-	})
-	for _, result := range []string{backupOK, backupError} {
-		m.backups.WithLabelValues(result) // It starts at 0, so that rates are right from the first backup on.
-	}
-	build := prometheus.NewGauge(prometheus.GaugeOpts{
+	auto.NewGauge(prometheus.GaugeOpts{
 		Name:        "memoryd_build_info",
 		Help:        "Always 1; its labels say what runs.",
 		ConstLabels: prometheus.Labels{"version": version, "go_version": runtime.Version()},
-	})
-	build.Set(1)
-	m.registry.MustRegister(m.recorded, m.sweeps, m.expired, m.secrets)
-	m.registry.MustRegister(m.grpc, m.commands, m.repaired, m.backups, m.backedUp, m.gaveUp, m.writable, m.unaudited,
-		m.reloads, m.expiry, build, collectors.NewGoCollector(),
+	}).Set(1)
+	registry.MustRegister(m.grpc, collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
+}
+
+// startAtZero makes the counters of both results start at 0, so that rates are right from the first time on.
+func startAtZero(byResult *prometheus.CounterVec, labels ...string) {
+	for _, r := range []string{resultOK, resultError} {
+		byResult.WithLabelValues(append(labels, r)...)
+	}
 }
 
 // Command counts a command that was answered.
@@ -123,17 +131,11 @@ func (m *Metrics) Command(name, reason string) { m.commands.WithLabelValues(name
 // Repaired counts a slip that was put right.
 func (m *Metrics) Repaired(kind string) { m.repaired.WithLabelValues(kind).Inc() }
 
-// Results of a scheduled backup.
-const (
-	backupOK    = "ok"
-	backupError = "error"
-)
-
 // BackupMade counts a scheduled backup that was made.
-func (m *Metrics) BackupMade() { m.backups.WithLabelValues(backupOK).Inc() }
+func (m *Metrics) BackupMade() { m.backups.WithLabelValues(resultOK).Inc() }
 
 // BackupFailed counts a scheduled backup that was not made.
-func (m *Metrics) BackupFailed() { m.backups.WithLabelValues(backupError).Inc() }
+func (m *Metrics) BackupFailed() { m.backups.WithLabelValues(resultError).Inc() }
 
 // NewestBackup notes when the newest scheduled backup was made.
 func (m *Metrics) NewestBackup(at time.Time) { m.backedUp.Set(float64(at.Unix())) }
@@ -145,22 +147,10 @@ func (m *Metrics) RequestGivenUp() { m.gaveUp.Inc() }
 func (m *Metrics) AuditFailed() { m.unaudited.Inc() }
 
 // ReadsRecorded counts files of which it was recorded when they were viewed.
-func (m *Metrics) ReadsRecorded(files int) { m.recorded.Add(float64(files)) }
-
-// Results of a search for files that expire.
-const (
-	sweepOK    = "ok"
-	sweepError = "error"
-)
+func (m *Metrics) ReadsRecorded(files int) { m.reads.Add(float64(files)) }
 
 // Swept counts a search for files that expire.
-func (m *Metrics) Swept(ok bool) {
-	result := sweepOK
-	if !ok {
-		result = sweepError
-	}
-	m.sweeps.WithLabelValues(result).Inc()
-}
+func (m *Metrics) Swept(ok bool) { m.sweeps.WithLabelValues(result(ok)).Inc() }
 
 // FilesExpired counts files that were removed since they expired.
 func (m *Metrics) FilesExpired(files int) { m.expired.Add(float64(files)) }
@@ -168,30 +158,21 @@ func (m *Metrics) FilesExpired(files int) { m.expired.Add(float64(files)) }
 // SecretFound counts a secret that was found by a rule, and what was done about it.
 func (m *Metrics) SecretFound(rule, done string) { m.secrets.WithLabelValues(rule, done).Inc() }
 
-// Results of a reload.
-const (
-	reloadOK    = "ok"
-	reloadError = "error"
-)
+// DataKeys notes how far a rotation of the keyset has come.
+func (m *Metrics) DataKeys(rewrapped, waiting, failed int) {
+	m.dataKeys.WithLabelValues("rewrapped").Set(float64(rewrapped))
+	m.dataKeys.WithLabelValues("waiting").Set(float64(waiting))
+	m.dataKeys.WithLabelValues("failed").Set(float64(failed))
+}
 
 // Reloadable makes the counters of what can be reloaded start at 0, so that rates are right from the first time on.
-func (m *Metrics) Reloadable(what string) {
-	for _, result := range []string{reloadOK, reloadError} {
-		m.reloads.WithLabelValues(what, result)
-	}
-}
+func (m *Metrics) Reloadable(what string) { startAtZero(m.reloads, what) }
 
 // Reloaded counts files that were loaded again, or could not be.
-func (m *Metrics) Reloaded(what string, ok bool) {
-	result := reloadOK
-	if !ok {
-		result = reloadError
-	}
-	m.reloads.WithLabelValues(what, result).Inc()
-}
+func (m *Metrics) Reloaded(what string, ok bool) { m.reloads.WithLabelValues(what, result(ok)).Inc() }
 
 // CertificateExpires notes when the certificate of the server expires.
-func (m *Metrics) CertificateExpires(at time.Time) { m.expiry.Set(float64(at.Unix())) }
+func (m *Metrics) CertificateExpires(at time.Time) { m.certificate.Set(float64(at.Unix())) }
 
 // StoreWritable notes whether the store takes writes.
 func (m *Metrics) StoreWritable(yes bool) {
