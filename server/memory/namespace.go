@@ -88,7 +88,7 @@ type NamespaceRange struct {
 }
 
 // NamespaceFilter says which namespaces are listed: those that are in one of the ranges, which are in byte order and
-// apart, and for which Match returns true; nil is all of them. Nothing else is read.
+// apart, and for which Match returns true; nil is all of them. Others are not looked at.
 type NamespaceFilter struct {
 	Ranges []NamespaceRange
 	Match  func(name string) bool
@@ -97,6 +97,10 @@ type NamespaceFilter struct {
 // AllNamespaces is the filter that lists all.
 var AllNamespaces = NamespaceFilter{Ranges: []NamespaceRange{{}}}
 
+// namesStep is how many names are read at a time. So few names of others are read beyond the end of a range that how
+// long a listing takes tells nothing of them.
+const namesStep = 16
+
 // Namespaces returns at most limit of the namespaces after a name that hold anything, in byte order. next is what to
 // pass as after for those that follow, "" where there are none; it is the name of a namespace that was returned.
 func (m *Memory) Namespaces(ctx context.Context, filter NamespaceFilter, after string, limit int) (
@@ -104,7 +108,7 @@ func (m *Memory) Namespaces(ctx context.Context, filter NamespaceFilter, after s
 ) {
 	for _, r := range filter.Ranges {
 		for {
-			names, err := m.namesIn(ctx, r, after, limit+1)
+			names, err := m.namesIn(ctx, r, after)
 			if err != nil {
 				return nil, "", err
 			}
@@ -124,7 +128,7 @@ func (m *Memory) Namespaces(ctx context.Context, filter NamespaceFilter, after s
 					namespaces = append(namespaces, ns)
 				}
 			}
-			if r.Exact || len(names) <= limit {
+			if r.Exact || len(names) < namesStep {
 				break
 			}
 		}
@@ -132,20 +136,19 @@ func (m *Memory) Namespaces(ctx context.Context, filter NamespaceFilter, after s
 	return namespaces, "", nil
 }
 
-// namesIn returns names in a range that come after another, at most limit. There may be nothing in that of an exact
-// range.
-func (m *Memory) namesIn(ctx context.Context, r NamespaceRange, after string, limit int) ([]string, error) {
-	if r.Exact {
-		if r.Prefix <= after {
-			return nil, nil
-		}
+// namesIn returns the next namesStep names in a range that come after another; fewer are the last. There may be nothing
+// in that of an exact range.
+func (m *Memory) namesIn(ctx context.Context, r NamespaceRange, after string) ([]string, error) {
+	switch {
+	case after >= r.Prefix && (r.Exact || !strings.HasPrefix(after, r.Prefix)): // beyond the range
+		return nil, nil
+	case r.Exact:
 		return []string{r.Prefix}, nil
-	}
-	if r.Prefix > after { // The name before the first that has the prefix.
+	case r.Prefix > after: // The name before the first that has the prefix.
 		last := len(r.Prefix) - 1
 		after = r.Prefix[:last] + string(r.Prefix[last]-1) + "\x7f"
 	}
-	names, err := m.store.Scopes(ctx, after, limit)
+	names, err := m.store.Scopes(ctx, after, namesStep)
 	if err != nil {
 		return nil, err
 	}

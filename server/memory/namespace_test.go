@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/seed-7f2870e1/memoryd/server/kv"
+	"github.com/seed-7f2870e1/memoryd/server/kv/kvtest"
 	"github.com/seed-7f2870e1/memoryd/server/kv/memkv"
 	"github.com/seed-7f2870e1/memoryd/server/memory"
 )
@@ -260,5 +261,47 @@ func TestDeleteNamespace_Damaged(t *testing.T) {
 	}
 	if scopes, err := store.Scopes(t.Context(), "", 10); err != nil || len(scopes) > 0 {
 		t.Errorf("left: %v, %v", scopes, err)
+	}
+}
+
+// namesStore notes how many names were read.
+type namesStore struct {
+	kv.Store
+	read int
+}
+
+func (s *namesStore) Scopes(ctx context.Context, after string, limit int) ([]string, error) {
+	names, err := s.Store.Scopes(ctx, after, limit)
+	s.read += len(names)
+	return names, err
+}
+
+// How many namespaces of others there are, and where, must not be told by how much is read.
+func TestNamespaces_ReadsNothingOfOthers(t *testing.T) {
+	store := &namesStore{Store: memkv.New()}
+	kvtest.Check(t, store)
+	m, err := memory.New(store, memory.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := []string{"acme/own"}
+	for i := range 100 {
+		names = append(names, fmt.Sprintf("other/n%03d", i))
+	}
+	for _, name := range names {
+		if _, err := m.Do(t.Context(), name, memory.Create{Path: "/memories/f"}, memory.Call{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	own := memory.NamespaceFilter{Ranges: []memory.NamespaceRange{{Prefix: "acme/"}}}
+	for _, after := range []string{"other/n050", "other/n099", "zzz", "acme0"} {
+		store.read = 0
+		if _, _, err := m.Namespaces(t.Context(), own, after, 1000); err != nil || store.read > 0 {
+			t.Errorf("after %s: %d names were read (%v), want none", after, store.read, err)
+		}
+	}
+	store.read = 0
+	if got, _, err := m.Namespaces(t.Context(), own, "", 1000); err != nil || len(got) != 1 || store.read > 16 {
+		t.Errorf("got %v, %v after %d names were read; want one namespace after at most 16", got, err, store.read)
 	}
 }
