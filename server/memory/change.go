@@ -12,6 +12,8 @@ type change struct {
 	text       string
 	start, end int // of text: the bytes that were not there before; none where something was only taken away
 	at         int // of text: where the edit was made
+	// removed is what was there before in place of the new bytes. It is unknown where all of the text is new.
+	removed string
 }
 
 // newText is the change that makes all of a file new.
@@ -83,13 +85,17 @@ func (w window) line(inWindow int) int64 { return countLines(w.before) - 1 + int
 func (w window) hash() [sha256.Size]byte {
 	h := sha256.New()
 	var places []byte
-	for _, n := range []int{w.start, w.end, w.at} {
+	for _, n := range []int{w.start, w.end, w.at, len(w.removed)} {
 		places = binary.AppendUvarint(places, uint64(n))
 	}
 	_, _ = h.Write(places) // never fails
+	_, _ = h.Write([]byte(w.removed))
 	_, _ = h.Write([]byte(w.text))
 	return [sha256.Size]byte(h.Sum(nil))
 }
 
 // touches tells whether a finding has to do with what is new.
 func (c change) touches(f SecretFinding) bool { return f.Start <= c.end && c.start <= f.End }
+
+// overlaps tells whether the secret itself has something that is new, or was put together by what was taken away.
+func (c change) overlaps(f SecretFinding) bool { return f.SecretStart < c.end && c.start < f.SecretEnd }

@@ -28,10 +28,11 @@ func replaceOnce(path, text, oldStr, newStr string) (change, *failure) {
 	}
 	head, tail := commonEnds(oldStr, newStr)
 	return change{
-		text:  text[:at] + newStr + text[at+len(oldStr):],
-		start: at + head,
-		end:   at + len(newStr) - tail,
-		at:    at,
+		text:    text[:at] + newStr + text[at+len(oldStr):],
+		start:   at + head,
+		end:     at + len(newStr) - tail,
+		at:      at,
+		removed: oldStr[head : len(oldStr)-tail],
 	}, nil
 }
 

@@ -209,16 +209,11 @@ func (m *Memory) reportSecrets(ctx context.Context, namespace string, s *screeni
 func (text screenedText) reports(ctx context.Context, screener Screener, refused bool) []SecretReport {
 	v := text.verdict
 	if v == nil {
-		found, err := screener.Scan(ctx, text.window.text)
+		found, err := (&scanner{screener: screener, change: text.window.change}).scan(ctx, text.window.change)
 		if err != nil { // There is no time for more: the text is written.
-			found = []SecretFinding{{Rule: ruleUnsearched, Line: 1, Start: text.window.start, Unsearched: true}}
+			found = []SecretFinding{{Rule: ruleUnsearched, Line: 1, Unsearched: true}}
 		}
-		v = &verdict{}
-		for _, f := range found {
-			if text.window.touches(f) {
-				v.doubtful = append(v.doubtful, f)
-			}
-		}
+		v = &verdict{doubtful: found}
 	}
 	var reports []SecretReport
 	tell := func(found []SecretFinding, done SecretsPolicy) {

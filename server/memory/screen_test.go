@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -19,11 +20,13 @@ import (
 )
 
 // keys is a Screener that finds KEY-nnnn, after "key" and a blank as well and in which the digits may stand in several
-// lines, TWIN-nnnn by two rules, and HASH-nnnn for a report only. It cannot search what has DENSE in it. begin, if it is
-// not nil, is called first.
+// lines, TWIN-nnnn by two rules, SEAL-nnnn, in lines as well, where no capital is behind it, HIDE-nnnn with a KEY-nnnn
+// behind it that it covers, and HASH-nnnn for a report only. It cannot search what has DENSE in it. begin, if it is not
+// nil, is called first.
 type keys struct{ begin func() }
 
-var keyPattern = regexp.MustCompile(`(?:key )?(KEY-\n*(?:[0-9]\n*){3}[0-9]|TWIN-[0-9]{4}|HASH-[0-9]{4}|DENSE)`)
+var keyPattern = regexp.MustCompile(`(?:key )?(KEY-\n*(?:[0-9]\n*){3}[0-9]|TWIN-[0-9]{4}|HASH-[0-9]{4}|DENSE)|` +
+	`(SEAL-\n*(?:[0-9]\n*){3}[0-9])(?:[^A-Z]|$)|(HIDE-[0-9]{4})(?:KEY-[0-9]{4})?`)
 
 // Scan implements memory.Screener.
 func (k keys) Scan(ctx context.Context, text string) ([]memory.SecretFinding, error) {
@@ -32,6 +35,9 @@ func (k keys) Scan(ctx context.Context, text string) ([]memory.SecretFinding, er
 	}
 	var found []memory.SecretFinding
 	for _, at := range keyPattern.FindAllStringSubmatchIndex(text, -1) {
+		for at[2] < 0 { // the group that matched
+			at = slices.Delete(at, 2, 4)
+		}
 		rule, _, _ := strings.Cut(strings.ToLower(text[at[2]:at[3]]), "-")
 		found = append(found, memory.SecretFinding{
 			Rule: rule, Line: 1 + strings.Count(text[:at[2]], "\n"), Start: at[0], End: at[1],
@@ -162,17 +168,18 @@ func TestSecrets(t *testing.T) {
 		written:  "a\nKEY-\n\n\n\n\n00\n01\nb\nc\nd\ne", maskedAs: "a\n[REDACTED]\nb\nc\nd\ne",
 		found: []memory.SecretReport{{Path: path, Rule: "key", Line: 2}},
 	}, {
-		name:   "right behind a secret of many lines",
-		before: []memory.Command{memory.Create{Path: path, FileText: "KEY-\n\n\n\n\n\n\n0001X\nb\nc\nd\ne"}},
-		cmd:    memory.StrReplace{Path: path, OldStr: "X", NewStr: "Y"},
+		name:   "what spoiled a secret of many lines",
+		before: []memory.Command{memory.Create{Path: path, FileText: "SEAL-\n\n\n\n\n\n\n0001X\nb\nc\nd\ne"}},
+		cmd:    memory.StrReplace{Path: path, OldStr: "X", NewStr: "y"},
 		masked: []string{
-			replaced + "     1\t[REDACTED]Y\n     2\tb\n     3\tc",
-			"Note: 1 secrets were replaced by [REDACTED] (key, line 1)",
+			replaced + "     1\t[REDACTED]y\n     2\tb\n     3\tc",
+			"Note: 1 secrets were replaced by [REDACTED] (seal, line 1)",
 		},
-		refused:  refusal(1),
-		reported: []string{replaced + "     6\t\n     7\t\n     8\t0001Y\n     9\tb\n    10\tc"},
-		written:  "KEY-\n\n\n\n\n\n\n0001Y\nb\nc\nd\ne", maskedAs: "[REDACTED]Y\nb\nc\nd\ne",
-		found: []memory.SecretReport{{Path: path, Rule: "key", Line: 1}},
+		refused: []string{"Error: The text contains what looks like a secret (seal, line 1). " +
+			"Nothing was written. Remove it and try again."},
+		reported: []string{replaced + "     6\t\n     7\t\n     8\t0001y\n     9\tb\n    10\tc"},
+		written:  "SEAL-\n\n\n\n\n\n\n0001y\nb\nc\nd\ne", maskedAs: "[REDACTED]y\nb\nc\nd\ne",
+		found: []memory.SecretReport{{Path: path, Rule: "seal", Line: 1}},
 	}, {
 		name: "doubtful", cmd: memory.Create{Path: path, FileText: "HASH-0001"},
 		reported: []string{created}, written: "HASH-0001",

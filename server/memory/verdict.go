@@ -26,10 +26,11 @@ type verdict struct {
 }
 
 // judge searches the text of a window.
-func judge(ctx context.Context, screener Screener, masked change) (*verdict, error) {
+func judge(ctx context.Context, screener Screener, c change) (*verdict, error) {
 	v := &verdict{}
+	scanner := scanner{screener: screener, change: c}
 	for round := 0; ; round++ {
-		found, err := screener.Scan(ctx, masked.text)
+		found, err := scanner.scan(ctx, c)
 		if err != nil {
 			return nil, err
 		}
@@ -37,7 +38,6 @@ func judge(ctx context.Context, screener Screener, masked change) (*verdict, err
 		searched := true
 		for _, f := range found {
 			switch {
-			case !masked.touches(f):
 			case !f.ReportOnly:
 				secrets = append(secrets, f)
 				searched = searched && !f.Unsearched
@@ -50,46 +50,64 @@ func judge(ctx context.Context, screener Screener, masked change) (*verdict, err
 		}
 		switch {
 		case len(secrets) == 0:
-			v.masked = &masked
+			v.masked = &c
 			return v, nil
 		case !searched || round == maxMaskings:
 			return v, nil
 		}
-		v.replaced += masked.mask(secrets)
+		masked := secretPlaces(secrets)
+		c = masked.mask(c)
+		scanner.masked = append(scanner.masked, masked)
+		v.replaced += len(masked)
 	}
 }
 
-// mask replaces secrets, which are in the order of their places, and returns how many replacements there are.
-func (c *change) mask(secrets []SecretFinding) (replaced int) {
-	text := c.text
+// place is a part of a text.
+type place struct{ start, end int }
+
+// places are parts of a text that are replaced, in their order.
+type places []place
+
+// secretPlaces are where secrets are, which are in the order of their places. Rules may find the same one.
+func secretPlaces(secrets []SecretFinding) places {
+	var all places
+	for _, f := range secrets {
+		if last := len(all) - 1; last >= 0 && f.SecretStart < all[last].end {
+			all[last].end = max(all[last].end, f.SecretEnd)
+			continue
+		}
+		all = append(all, place{f.SecretStart, f.SecretEnd})
+	}
+	return all
+}
+
+// mask replaces parts of the text of a change, and moves what is told of it along.
+func (all places) mask(c change) change {
 	var b strings.Builder
-	done := 0 // how much of text is in b, or replaced
-	// The places of the change are moved along. One within a secret goes to where the replacement begins, or the end of
-	// what is new to where it ends.
-	start, end, at := c.start, c.end, c.at
-	move := func(place *int, original, from, to int, afterwards bool) {
-		switch {
-		case original >= to:
-			*place += len(redacted) - (to - from)
-		case original > from && afterwards:
-			*place += len(redacted) - (original - from)
-		case original > from:
-			*place -= original - from
-		}
-	}
-	for i := 0; i < len(secrets); replaced++ {
-		from, to := secrets[i].SecretStart, secrets[i].SecretEnd
-		for i++; i < len(secrets) && secrets[i].SecretStart < to; i++ { // Rules may find the same secret.
-			to = max(to, secrets[i].SecretEnd)
-		}
-		b.WriteString(text[done:from])
+	done := 0
+	for _, p := range all {
+		b.WriteString(c.text[done:p.start])
 		b.WriteString(redacted)
-		done = to
-		move(&c.start, start, from, to, false)
-		move(&c.end, end, from, to, true)
-		move(&c.at, at, from, to, false)
+		done = p.end
 	}
-	b.WriteString(text[done:])
+	b.WriteString(c.text[done:])
 	c.text = b.String()
-	return replaced
+	c.start, c.end, c.at = all.moved(c.start, false), all.moved(c.end, true), all.moved(c.at, false)
+	return c
+}
+
+// moved is where a byte goes by the replacements. One that is replaced goes to where the replacement begins, or ends.
+func (all places) moved(at int, toEnd bool) int {
+	moved := at
+	for _, p := range all {
+		switch {
+		case at >= p.end:
+			moved += len(redacted) - (p.end - p.start)
+		case at > p.start && toEnd:
+			moved += len(redacted) - (at - p.start)
+		case at > p.start:
+			moved -= at - p.start
+		}
+	}
+	return moved
 }
