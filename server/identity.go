@@ -104,7 +104,7 @@ type security struct {
 
 // openSecurity reads the files about TLS and identity that cfg names. Its errors about them are *ConfigErrors.
 func openSecurity(ctx context.Context, cfg Config, metrics *ops.Metrics) (_ *security, err error) {
-	s := &security{cfg: cfg, reloads: newReloader(cfg.Logger, metrics)}
+	s := &security{cfg: cfg, reloads: newReloader(cfg.Logger, metrics, cfg.now)}
 	defer func() {
 		if err != nil {
 			s.close()
@@ -145,7 +145,7 @@ func (s *security) openIdentity(ctx context.Context) (err error) {
 			return &ConfigError{"JWT.JWKS", j.JWKS, "JWTs cannot be checked with it: " + err.Error()}
 		}
 	}
-	s.auth = auth.New(auth.Options{JWT: s.jwt, Now: s.cfg.now})
+	s.auth = auth.New(auth.Options{JWT: s.jwt, Now: s.cfg.now, Logger: s.cfg.Logger})
 	principals := reloadable{"principals", []string{s.cfg.Principals}, s.loadPrincipals}
 	return s.start(ctx, "Principals", principals)
 }
@@ -168,7 +168,7 @@ func (s *security) start(ctx context.Context, field string, r reloadable) error 
 }
 
 // loadPrincipals puts a policy into force, also for calls on connections that are open.
-func (s *security) loadPrincipals(_ context.Context, files [][]byte) ([]slog.Attr, error) {
+func (s *security) loadPrincipals(ctx context.Context, files [][]byte) ([]slog.Attr, error) {
 	policy, err := auth.ParsePolicy(files[0])
 	if err != nil {
 		return nil, err
@@ -182,6 +182,9 @@ func (s *security) loadPrincipals(_ context.Context, files [][]byte) ([]slog.Att
 			"--jwt-audience")
 	}
 	s.auth.SetPolicy(policy)
+	if policy.Len() == 0 {
+		s.cfg.Logger.WarnContext(ctx, "the file of principals names nobody: every call is refused")
+	}
 	return []slog.Attr{slog.Int("principals", policy.Len())}, nil
 }
 
@@ -207,7 +210,7 @@ func (s *security) loadClientCAs(_ context.Context, files [][]byte) ([]slog.Attr
 
 // credentials are those of all listeners.
 func (s *security) credentials() credentials.TransportCredentials {
-	return newTransportCredentials(s.tls, s.cfg.Logger)
+	return newTransportCredentials(s.tls)
 }
 
 // authenticateHTTP is what asks who makes a request to the side port; nil where identity is off.
@@ -241,7 +244,7 @@ func (c Config) Preflight(ctx context.Context) error {
 }
 
 // openAuditLog opens the audit trail, nil where there is none.
-func openAuditLog(cfg Config, metrics *ops.Metrics) (*audit.Log, error) {
+func openAuditLog(cfg Config) (*audit.Log, error) {
 	if cfg.AuditLog == "" {
 		return nil, nil
 	}
@@ -249,6 +252,5 @@ func openAuditLog(cfg Config, metrics *ops.Metrics) (*audit.Log, error) {
 	if err != nil {
 		return nil, &ConfigError{"AuditLog", cfg.AuditLog, "it cannot be used: " + err.Error()}
 	}
-	metrics.Reloadable(reloadedAuditLog)
 	return log, nil
 }

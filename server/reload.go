@@ -5,19 +5,21 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
-	"os"
 	"sync"
 	"time"
 
 	"github.com/seed-7f2870e1/memoryd/server/internal/ops"
+	"github.com/seed-7f2870e1/memoryd/server/internal/regular"
 )
 
 // pollEvery is how often files are looked at. They are read and not watched, which works the same for the symbolic
 // links of Kubernetes, for NFS, and for whatever way a file is replaced. What has changed is loaded once two looks in a
 // row have seen the same, so that nobody's half of a file, or half of a pair of files, is ever put into force.
 const pollEvery = 5 * time.Second
+
+// tellEvery is how often the log is told that files still cannot be loaded.
+const tellEvery = time.Hour
 
 // maxReloadableBytes is the most that is read of a file.
 const maxReloadableBytes = 32 << 20
@@ -35,6 +37,7 @@ type reloadable struct {
 type reloader struct {
 	logger  *slog.Logger
 	metrics *ops.Metrics
+	now     func() time.Time
 
 	mu     sync.Mutex
 	groups []*fileGroup
@@ -43,16 +46,17 @@ type reloader struct {
 // fileGroup is how far a reloadable has been followed.
 type fileGroup struct {
 	reloadable
-	tried   digest // what was loaded last, or failed to be
-	failing bool   // what was tried is not in force
-	seen    digest // what the last look saw
+	tried   digest    // what was loaded last, or failed to be
+	failing bool      // what was tried is not in force
+	told    time.Time // when the log was told last that it is failing
+	seen    digest    // what the last look saw
 }
 
 // digest stands for what files hold, or for why they cannot be read.
 type digest [sha256.Size]byte
 
-func newReloader(logger *slog.Logger, metrics *ops.Metrics) *reloader {
-	return &reloader{logger: logger, metrics: metrics}
+func newReloader(logger *slog.Logger, metrics *ops.Metrics, now func() time.Time) *reloader {
+	return &reloader{logger: logger, metrics: metrics, now: now}
 }
 
 // start loads r, and follows it if that succeeds.
@@ -82,7 +86,7 @@ func (r *reloader) follow(what reloadable, seen digest) {
 }
 
 // poll looks at all files once, and loads those that have changed. What fails is tried again at every look, and told
-// once.
+// and counted once; as long as it lasts the log is told every tellEvery.
 func (r *reloader) poll(ctx context.Context) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -93,14 +97,18 @@ func (r *reloader) poll(ctx context.Context) {
 		if !settled || seen == g.tried && !g.failing {
 			continue
 		}
-		known := seen == g.tried
-		if err := r.load(ctx, g, contents, seen, err); err != nil && !known {
-			r.logger.ErrorContext(ctx, "cannot reload; what was in force stays in force", "what", g.what, "error", err)
+		changed := seen != g.tried
+		err = r.load(ctx, g, contents, seen, err)
+		if err == nil || changed {
+			r.metrics.Reloaded(g.what, err == nil)
+		}
+		if err != nil && (changed || r.now().Sub(g.told) >= tellEvery) {
+			r.tell(ctx, g, err)
 		}
 	}
 }
 
-// all loads everything now, whether it has changed or not.
+// all loads everything now, whether it has changed or not. The log is told of all that fails.
 func (r *reloader) all(ctx context.Context) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -108,37 +116,52 @@ func (r *reloader) all(ctx context.Context) error {
 	for _, g := range r.groups {
 		contents, seen, err := readFiles(g.files)
 		g.seen = seen
-		if err := r.load(ctx, g, contents, seen, err); err != nil {
+		err = r.load(ctx, g, contents, seen, err)
+		r.metrics.Reloaded(g.what, err == nil)
+		if err != nil {
+			r.tell(ctx, g, err)
 			failed = errors.Join(failed, fmt.Errorf("reload %s: %w", g.what, err))
 		}
 	}
 	return failed
 }
 
-// load loads what was read, with the error of reading it. It counts, and logs success.
+// load loads what was read, with the error of reading it. It logs success.
 func (r *reloader) load(ctx context.Context, g *fileGroup, contents [][]byte, seen digest, err error) error {
 	var attrs []slog.Attr
 	if err == nil {
 		attrs, err = g.load(ctx, contents)
 	}
-	again := err != nil && g.failing && seen == g.tried
 	g.tried, g.failing = seen, err != nil
-	if !again { // One that fails all the time is one failure.
-		r.metrics.Reloaded(g.what, err == nil)
-	}
+	r.metrics.ReloadFailing(g.what, g.failing)
 	if err != nil {
 		return err
 	}
-	attrs = append([]slog.Attr{slog.String("what", g.what), slog.Any("files", g.files)}, attrs...)
-	r.logger.LogAttrs(ctx, slog.LevelInfo, "reloaded", attrs...)
+	r.logger.LogAttrs(ctx, slog.LevelInfo, "reloaded", append(g.attrs(), attrs...)...)
 	return nil
+}
+
+// tell tells the log that files cannot be loaded.
+func (r *reloader) tell(ctx context.Context, g *fileGroup, err error) {
+	g.told = r.now()
+	r.logger.LogAttrs(ctx, slog.LevelError, "cannot reload; what was in force stays in force",
+		append(g.attrs(), slog.Any("error", err))...)
+}
+
+// attrs are what the log calls it.
+func (r reloadable) attrs() []slog.Attr {
+	attrs := []slog.Attr{slog.String("what", r.what)}
+	if len(r.files) > 0 {
+		attrs = append(attrs, slog.Any("files", r.files))
+	}
+	return attrs
 }
 
 // readFiles reads files, and returns what stands for what was read. An error names the file.
 func readFiles(files []string) (contents [][]byte, seen digest, err error) {
 	sum := sha256.New()
 	for _, name := range files {
-		data, err := readFile(name)
+		data, err := regular.ReadFile(name, maxReloadableBytes)
 		if err != nil {
 			return nil, sha256.Sum256([]byte(err.Error())), err
 		}
@@ -150,34 +173,11 @@ func readFiles(files []string) (contents [][]byte, seen digest, err error) {
 	return contents, seen, nil
 }
 
-func readFile(name string) ([]byte, error) {
-	f, err := os.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = f.Close() }() // Nothing was written.
-	data, err := io.ReadAll(io.LimitReader(f, maxReloadableBytes+1))
-	if err == nil && len(data) > maxReloadableBytes {
-		err = fmt.Errorf("read %s: there are more than %d bytes", name, maxReloadableBytes)
-	}
-	return data, err
-}
-
 // Reload reads again all files about TLS and identity now, and opens the audit trail anew, for whoever has renamed it.
 // The server does the former by itself when a file has changed, within 10 seconds. What cannot be used leaves in force
-// what is, and is an error; the rest is reloaded nevertheless. It is safe for concurrent use.
-func (s *Server) Reload(ctx context.Context) error {
-	err := s.security.reloads.all(ctx)
-	if s.auditLog != nil {
-		reopened := s.auditLog.Reopen()
-		s.metrics.Reloaded(reloadedAuditLog, reopened == nil)
-		err = errors.Join(err, reopened)
-	}
-	return err
-}
-
-// reloadedAuditLog is the audit trail in the metrics of what was reloaded.
-const reloadedAuditLog = "audit_log"
+// what is, and is an error, of which the log has been told too; the rest is reloaded nevertheless. It is safe for
+// concurrent use.
+func (s *Server) Reload(ctx context.Context) error { return s.security.reloads.all(ctx) }
 
 // followFiles looks at the files at every tick until ctx is done.
 func (s *Server) followFiles(ctx context.Context, ticks <-chan time.Time) {

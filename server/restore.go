@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/tink-crypto/tink-go/v2/keyset"
@@ -57,6 +58,9 @@ type RestoreReport struct {
 	Restored CheckReport
 	// Kept is the path of the store that was there; "" where there was none.
 	Kept string
+	// NoLongerEncrypted tells that the store that was there is encrypted, and what was restored is not. It is false where
+	// the store that was there cannot be read.
+	NoLongerEncrypted bool
 }
 
 // Restore makes what is in a backup file the store of a data directory. The file is verified before anything is
@@ -67,12 +71,17 @@ func Restore(ctx context.Context, o RestoreOptions) (RestoreReport, error) {
 	if err != nil {
 		return RestoreReport{}, err
 	}
+	report.NoLongerEncrypted = handle == nil && o.Force && isEncrypted(ctx, o.Data)
 	report.Kept, err = boltkv.Restore(ctx, boltkv.RestoreOptions{
 		File:  o.File,
 		Dir:   o.Data,
 		Force: o.Force,
 		Check: func(ctx context.Context, backup *boltkv.Store) (err error) {
 			report.Restored, err = checkContents(ctx, backup, o.Keyset, handle)
+			if errors.Is(err, sealkv.ErrPlainStore) {
+				return &keysetError{ConfigError{"EncryptionKeyset", o.Keyset.File, "it must be empty, since the backup is not " +
+					"encrypted; restore it without a keyset, and then encrypt it with this one: memoryd encrypt"}, err}
+			}
 			return err
 		},
 		Now: time.Now,
@@ -81,4 +90,15 @@ func Restore(ctx context.Context, o RestoreOptions) (RestoreReport, error) {
 		return RestoreReport{}, err
 	}
 	return report, nil
+}
+
+// isEncrypted tells whether the store in a directory is encrypted, as far as it can be read. What is wrong with it is
+// no error here: it may be why a backup is restored.
+func isEncrypted(ctx context.Context, dir string) bool {
+	store, err := boltkv.Open(ctx, boltkv.Options{Dir: dir, ReadOnly: true, LockTimeout: lockTimeout})
+	if err != nil {
+		return false
+	}
+	defer func() { _ = store.Close() }() // It was only read.
+	return errors.Is(sealkv.CheckPlain(ctx, store), sealkv.ErrNoKeyset)
 }

@@ -12,9 +12,11 @@ import (
 	"net"
 	"os"
 	"runtime"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
+	"unicode"
 
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
@@ -37,7 +39,8 @@ type serverTLS struct {
 	metrics *ops.Metrics
 	now     func() time.Time
 
-	current atomic.Pointer[tls.Config]
+	current  atomic.Pointer[tls.Config]
+	failures sparse // handshakes
 
 	mu          sync.Mutex
 	certificate tls.Certificate
@@ -46,7 +49,9 @@ type serverTLS struct {
 }
 
 func newServerTLS(cfg Config, metrics *ops.Metrics) *serverTLS {
-	return &serverTLS{keyFile: cfg.TLSKey, logger: cfg.Logger, metrics: metrics, now: cfg.now}
+	return &serverTLS{
+		keyFile: cfg.TLSKey, logger: cfg.Logger, metrics: metrics, now: cfg.now, failures: sparse{now: cfg.now},
+	}
 }
 
 // loadCertificate takes a certificate and its key, which are only ever replaced together.
@@ -55,7 +60,15 @@ func (t *serverTLS) loadCertificate(ctx context.Context, files [][]byte) ([]slog
 	if err != nil {
 		return nil, err
 	}
+	now := t.now()
 	t.mu.Lock()
+	// One that nobody takes must not replace one that is good. A server that has no other starts with it all the same:
+	// its unix sockets work, and the log says what is wrong.
+	if old := t.certificate.Leaf; old != nil && isValid(old, now) && !isValid(certificate.Leaf, now) {
+		t.mu.Unlock()
+		return nil, fmt.Errorf("the new certificate is valid from %s to %s only, and the one in force is valid now",
+			certificate.Leaf.NotBefore.Format(time.RFC3339), certificate.Leaf.NotAfter.Format(time.RFC3339))
+	}
 	t.certificate, t.warned = certificate, time.Time{}
 	t.publish()
 	t.mu.Unlock()
@@ -64,6 +77,8 @@ func (t *serverTLS) loadCertificate(ctx context.Context, files [][]byte) ([]slog
 	t.warnReadable(ctx)
 	return []slog.Attr{slog.Time("not_after", certificate.Leaf.NotAfter)}, nil
 }
+
+func isValid(c *x509.Certificate, now time.Time) bool { return !now.Before(c.NotBefore) && !now.After(c.NotAfter) }
 
 // setClientCAs replaces the authorities of clients.
 func (t *serverTLS) setClientCAs(pool *x509.CertPool) {
@@ -106,14 +121,17 @@ func (t *serverTLS) config(protocols ...string) *tls.Config {
 func (t *serverTLS) warnExpiry(ctx context.Context) {
 	now := t.now()
 	t.mu.Lock()
-	notAfter := t.certificate.Leaf.NotAfter
-	due := notAfter.Sub(now) < expiryNotice && (t.warned.IsZero() || now.Sub(t.warned) >= expiryWarnEvery)
+	notBefore, notAfter := t.certificate.Leaf.NotBefore, t.certificate.Leaf.NotAfter
+	early := now.Before(notBefore)
+	due := (early || notAfter.Sub(now) < expiryNotice) && (t.warned.IsZero() || now.Sub(t.warned) >= expiryWarnEvery)
 	if due {
 		t.warned = now
 	}
 	t.mu.Unlock()
 	switch {
 	case !due:
+	case early:
+		t.logger.ErrorContext(ctx, "the TLS certificate is not valid yet: clients refuse to connect", "not_before", notBefore)
 	case now.After(notAfter):
 		t.logger.ErrorContext(ctx, "the TLS certificate has expired: clients refuse to connect", "not_after", notAfter)
 	default:
@@ -130,6 +148,35 @@ func (t *serverTLS) warnReadable(ctx context.Context) {
 		t.logger.WarnContext(ctx, "every user of this machine can read the TLS key; its mode should be 0600",
 			"file", t.keyFile, "mode", octal(info.Mode().Perm()))
 	}
+}
+
+// handshakeFailed counts a handshake that failed, and tells the log of it: at warn where that was not told of others
+// lately.
+func (t *serverTLS) handshakeFailed(peer net.Addr, err error) {
+	if errors.Is(err, io.EOF) || errors.Is(err, net.ErrClosed) {
+		return // Those who only try whether the port is open say nothing, and a server that stops closes connections.
+	}
+	t.metrics.HandshakeFailed()
+	level := slog.LevelDebug
+	attrs := []slog.Attr{slog.String("peer", peer.String()), slog.String("error", handshakeCause(err))}
+	if times, due := t.failures.note(); due {
+		level, attrs = slog.LevelWarn, append(attrs, slog.Int("times", times))
+	}
+	t.logger.LogAttrs(context.Background(), level, "TLS handshake failed", attrs...)
+}
+
+// maxCauseBytes is the most that the log has of why a handshake failed, which may quote what the client sent.
+const maxCauseBytes = 300
+
+func handshakeCause(err error) string {
+	text := err.Error()
+	text = strings.ToValidUTF8(text[:min(len(text), maxCauseBytes)], "")
+	return strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return unicode.ReplacementChar
+		}
+		return r
+	}, text)
 }
 
 // parseAuthorities reads certificates in PEM. It takes all or none.
@@ -160,16 +207,16 @@ func parseAuthorities(data []byte) (pool *x509.CertPool, n int, err error) {
 // user the system tells, or TLS where that is on. gRPC bounds how long the handshake may take.
 type transportCredentials struct {
 	network credentials.TransportCredentials // of all but unix sockets
-	logger  *slog.Logger
+	tls     *serverTLS                       // of network; nil where TLS is off
 }
 
 // newTransportCredentials returns the credentials of all listeners. t is nil where TLS is off.
-func newTransportCredentials(t *serverTLS, logger *slog.Logger) *transportCredentials {
+func newTransportCredentials(t *serverTLS) *transportCredentials {
 	network := insecure.NewCredentials()
 	if t != nil {
 		network = credentials.NewTLS(t.config("h2"))
 	}
-	return &transportCredentials{network: network, logger: logger}
+	return &transportCredentials{network: network, tls: t}
 }
 
 // ServerHandshake implements credentials.TransportCredentials.
@@ -178,8 +225,8 @@ func (c *transportCredentials) ServerHandshake(conn net.Conn) (net.Conn, credent
 		return conn, socketInfo(conn), nil
 	}
 	secured, info, err := c.network.ServerHandshake(conn)
-	if err != nil && !errors.Is(err, io.EOF) { // Those who only try whether the port is open say nothing.
-		c.logger.DebugContext(context.Background(), "handshake failed", "peer", conn.RemoteAddr().String(), "error", err)
+	if err != nil && c.tls != nil {
+		c.tls.handshakeFailed(conn.RemoteAddr(), err)
 	}
 	return secured, info, err
 }
@@ -205,7 +252,7 @@ func (c *transportCredentials) Info() credentials.ProtocolInfo { return c.networ
 
 // Clone implements credentials.TransportCredentials.
 func (c *transportCredentials) Clone() credentials.TransportCredentials {
-	return &transportCredentials{network: c.network.Clone(), logger: c.logger}
+	return &transportCredentials{network: c.network.Clone(), tls: c.tls}
 }
 
 // OverrideServerName implements credentials.TransportCredentials. A server has no name to override.

@@ -5,8 +5,10 @@ import (
 	"crypto/tls"
 	"errors"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"strings"
 	"testing"
@@ -89,14 +91,82 @@ func TestTLS_Mismatch(t *testing.T) {
 	if err := r.stop(); err != nil { // What was begun has ended then.
 		t.Error(err)
 	}
-	if !strings.Contains(log.String(), `"level":"DEBUG","msg":"handshake failed"`) {
-		t.Errorf("the log does not tell of the handshake:\n%s", log)
+	const line = `"level":"WARN","msg":"TLS handshake failed","peer":"127.0.0.1:`
+	if got := strings.Count(log.String(), line); got != 1 {
+		t.Errorf("got %d warnings of failed handshakes within a minute, want 1:\n%s", got, log)
 	}
 
 	plain := start(t, Config{})
 	wantCode(t, viewOn(t.Context(), dialTLS(t, plain, &tls.Config{RootCAs: ca.pool()})), codes.Unavailable)
 	if err := viewOn(t.Context(), plain.conn); err != nil {
 		t.Errorf("a client in plain text afterwards: %v", err)
+	}
+}
+
+// metricsOf is what the side port shows of metrics.
+func metricsOf(t *testing.T, m *ops.Metrics) string {
+	t.Helper()
+	side := ops.NewServer(ops.Options{Metrics: m, Logger: slog.New(slog.DiscardHandler)})
+	recorder := httptest.NewRecorder()
+	side.Handler.ServeHTTP(recorder, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", nil))
+	return recorder.Body.String()
+}
+
+func TestTLS_HandshakeFailed(t *testing.T) {
+	log := &logBuffer{}
+	now := time.Unix(0, 0)
+	cfg := newFiles(t).tls(newAuthority(t))
+	cfg.Logger, cfg.now = log.logger(), func() time.Time { return now }
+	metrics := ops.NewMetrics("")
+	c := newTransportCredentials(newServerTLS(cfg, metrics)).Clone()
+	fail := func(text string) {
+		t.Helper()
+		near, far := net.Pipe()
+		go func() {
+			_, _ = io.WriteString(far, text)
+			_ = far.Close()
+		}()
+		if _, _, err := c.ServerHandshake(near); err == nil {
+			t.Error("there was a handshake")
+		}
+		_ = near.Close()
+	}
+	want := func(warnings int, failures string) {
+		t.Helper()
+		const line = `"level":"WARN","msg":"TLS handshake failed","peer":"pipe","error":"tls: first record does not look`
+		if got := strings.Count(log.String(), line); got != warnings {
+			t.Errorf("got %d warnings, want %d:\n%s", got, warnings, log)
+		}
+		if total := "\nmemoryd_tls_handshake_failures_total " + failures + "\n"; !strings.Contains(metricsOf(t, metrics), total) {
+			t.Errorf("the metrics lack %s", strings.TrimSpace(total))
+		}
+	}
+	fail("") // as one who only tries whether the port is open
+	want(0, "0")
+	fail("GET / HTTP/1.1\r\n")
+	want(1, "1")
+	now = now.Add(warnEvery - 1)
+	fail("GET / HTTP/1.1\r\n")
+	want(1, "2")
+	now = now.Add(1)
+	fail("GET / HTTP/1.1\r\n")
+	want(2, "3")
+	if want := `"times":2}`; !strings.Contains(log.String(), want) {
+		t.Errorf("the log lacks %s:\n%s", want, log)
+	}
+}
+
+func TestHandshakeCause(t *testing.T) {
+	for text, want := range map[string]string{
+		"tls: bad record":               "tls: bad record",
+		"a\nb\u202e":                    "a\uFFFDb\uFFFD",
+		strings.Repeat("ü", 5000):       strings.Repeat("ü", 150),
+		strings.Repeat("aü", 5000):      strings.Repeat("aü", 100),
+		"x" + strings.Repeat("ü", 5000): "x" + strings.Repeat("ü", 149),
+	} {
+		if got := handshakeCause(errors.New(text)); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
 	}
 }
 
@@ -185,6 +255,22 @@ func TestTLS_CertificateReload(t *testing.T) {
 	}
 	if want := `"msg":"reloaded","what":"tls_certificate"`; !strings.Contains(log.String(), want) {
 		t.Errorf("the log lacks %s:\n%s", want, log)
+	}
+}
+
+// A certificate that nobody takes does not replace one that is good.
+func TestTLS_ExpiredCertificateReplacesNone(t *testing.T) {
+	ca := newAuthority(t)
+	files := newFiles(t)
+	r := start(t, files.tls(ca))
+	cert, key := ca.issue(t, "", time.Now().Add(-time.Minute))
+	files.write("cert.pem", cert)
+	files.write("key.pem", key)
+	if err := r.Reload(t.Context()); err == nil || !strings.Contains(err.Error(), "the one in force is valid") {
+		t.Errorf("got %v, want that the new certificate has expired", err)
+	}
+	if got, want := served(t, dialTLS(t, r, &tls.Config{RootCAs: ca.pool()})), inDays(30); got.Sub(want).Abs() > time.Minute {
+		t.Errorf("got a certificate until %v, want the old one until %v", got, want)
 	}
 }
 

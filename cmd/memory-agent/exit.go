@@ -10,7 +10,6 @@ import (
 
 	"github.com/seed-7f2870e1/memoryd/client"
 	"github.com/seed-7f2870e1/memoryd/client/agentkit"
-	"github.com/seed-7f2870e1/memoryd/cmd/internal/connect"
 )
 
 // The exit status of the program. They are those of memoryctl where it has them.
@@ -61,7 +60,7 @@ func (c *cli) exitStatus(ctx context.Context, cmd *cobra.Command, err error) int
 		return exitOther
 	case errors.Is(err, errInterrupted):
 		again := "the same command"
-		if c.transcript != "" { // which has one session
+		if c.ran.transcript != "" { // which has one session
 			again += " with another --transcript"
 		}
 		c.complain("%v. Run %s to carry on", errInterrupted, again) // and not by what it was noticed
@@ -73,15 +72,18 @@ func (c *cli) exitStatus(ctx context.Context, cmd *cobra.Command, err error) int
 		c.complain("%v", err)
 		return exitStopped
 	case client.IsUnreachable(err):
-		c.complain("memoryd cannot be reached at %s: %s (%v)", c.addr, connect.Advice(err), err)
+		c.complain("memoryd cannot be reached at %s: %s (%v)", c.ran.addr, c.advice(err), err)
 		return exitUnreachable
 	}
-	if advice := connect.Advice(err); advice != "" {
+	if advice := c.advice(err); advice != "" {
 		err = fmt.Errorf("%w: %s", err, advice)
 	}
 	c.complain("%v", err)
 	return exitOther
 }
+
+// advice says what to check or do about the error of a call, "" where there is nothing to say.
+func (c *cli) advice(err error) string { return c.ran.connection.Advice(err, "namespace "+c.ran.namespace) }
 
 // complain prints a line on standard error in the name of the program.
 func (c *cli) complain(format string, args ...any) {

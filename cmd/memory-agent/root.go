@@ -18,8 +18,7 @@ import (
 type cli struct {
 	stdout, stderr io.Writer
 
-	addr        string        // of the memoryd that run uses
-	transcript  string        // the file that run writes, if any
+	ran         runOptions    // of the command run, if that is what runs
 	retryBudget time.Duration // of its client
 	started     bool          // a command runs: flags and arguments are right
 }

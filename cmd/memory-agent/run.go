@@ -90,7 +90,7 @@ below it; at most 1,000 are seen. Hidden files and symbolic links are left out.`
 			if err := o.settle(cmd); err != nil {
 				return err
 			}
-			c.addr, c.transcript = o.addr, o.transcript
+			c.ran = o
 			return c.runSession(cmd.Context(), &o)
 		},
 	}

@@ -34,6 +34,7 @@ which only verify can tell. --timeout does not apply.`,
 		GroupID: groupAdmin,
 		Args:    arguments(1, 1),
 		RunE: c.call(func(ctx context.Context, m *client.Client, args []string) error {
+			c.about = ""
 			bytesPerSecond, err := parseRate(rate)
 			if err != nil {
 				return err

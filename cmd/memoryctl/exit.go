@@ -12,7 +12,6 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/seed-7f2870e1/memoryd/client"
-	"github.com/seed-7f2870e1/memoryd/cmd/internal/connect"
 )
 
 // The exit status of the program.
@@ -43,8 +42,8 @@ and says on standard error why memoryd did not answer. Its status is 0 when
 standard input ends, whatever the results were.
 
 For 3 and 4 there is one line on standard error, unless it was standard output
-that was closed. The line ends with the gRPC code and the reason in brackets
-where memoryd gave them:
+that was closed. The line ends with the gRPC code in brackets, and the reason
+where memoryd gave another:
 
   memoryctl: the store is read-only (FAILED_PRECONDITION, STORE_READ_ONLY)
 
@@ -105,15 +104,22 @@ func (c *cli) explain(err error) string {
 		return fmt.Sprintf("memoryd at %s did not answer within %s: try a longer --timeout or another --addr",
 			c.addr, c.timeout)
 	case client.IsUnreachable(err):
-		return fmt.Sprintf("memoryd cannot be reached at %s: %s (%s)", c.addr, connect.Advice(err), st.Message())
+		return fmt.Sprintf("memoryd cannot be reached at %s: %s (%s)",
+			c.addr, c.connection.Advice(err, c.about), st.Message())
 	case client.Reason(err) == "":
 		return fmt.Sprintf("%s (%s)", st.Message(), codeName(st.Code()))
 	}
-	text := st.Message()
-	if advice := connect.Advice(err); advice != "" {
+	text, code := st.Message(), codeName(st.Code())
+	if st.Code() == codes.Unauthenticated { // the service says how to send a credential by gRPC, which memoryctl does
+		text = "memoryd does not know who calls"
+	}
+	if advice := c.connection.Advice(err, c.about); advice != "" {
 		text += ": " + advice
 	}
-	return fmt.Sprintf("%s (%s, %s)", text, codeName(st.Code()), client.Reason(err))
+	if reason := client.Reason(err); reason != code {
+		code += ", " + reason
+	}
+	return text + " (" + code + ")"
 }
 
 // doubt is the remark on a change of which nobody knows whether it was made.

@@ -74,6 +74,15 @@ func TestUsage(t *testing.T) {
 		{"namespace set x --view-max-chars=-1", "", `--view-max-chars "-1": want a whole number or default`},
 		{"namespace set x --max-file-bytes=1MiB", "", `--max-file-bytes "1MiB": want a whole number or default`},
 		{"namespace set x --max-file-bytes ''", "", `--max-file-bytes "": want a whole number or default`},
+		{
+			"namespace set x --expire-unread-after=soon", "",
+			`--expire-unread-after "soon": want a duration such as 30d or 12h, or default`,
+		},
+		{"namespace set x --expire-unread-after=-1h", "", `--expire-unread-after "-1h": want a duration such as 30d or 12h, or default`},
+		{
+			"expiry plan --within 1", "",
+			`invalid argument "1" for "--within" flag: want a duration such as 30d, 12h or 30d12h`,
+		},
 		{"namespace show ''", "", `NAME is empty`},
 		{"namespace set '' --view-max-chars=0", "", `NAME is empty`},
 		{"namespace delete '' --yes", "", `NAME is empty`},
@@ -137,18 +146,20 @@ func TestStatus(t *testing.T) {
 			"the store is read-only (FAILED_PRECONDITION, STORE_READ_ONLY)",
 		},
 		{
-			"unauthenticated", statusError(codes.Unauthenticated, "UNAUTHENTICATED", "the caller is not known", true),
+			"unauthenticated", statusError(codes.Unauthenticated, "UNAUTHENTICATED", "send metadata", true),
 			exitOther,
-			"the caller is not known: give a valid token with MEMORYCTL_TOKEN or --token-file, or a certificate with " +
-				"--tls-cert and --tls-key (UNAUTHENTICATED, UNAUTHENTICATED)",
-			"the caller is not known: give a valid token with MEMORYCTL_TOKEN or --token-file, or a certificate with " +
-				"--tls-cert and --tls-key (UNAUTHENTICATED, UNAUTHENTICATED)",
+			"memoryd does not know who calls: give a valid token with MEMORYCTL_TOKEN or --token-file, or a certificate " +
+				"with --tls-cert and --tls-key (UNAUTHENTICATED)",
+			"memoryd does not know who calls: give a valid token with MEMORYCTL_TOKEN or --token-file, or a certificate " +
+				"with --tls-cert and --tls-key (UNAUTHENTICATED)",
 		},
 		{
-			"denied", statusError(codes.PermissionDenied, "PERMISSION_DENIED", "access is not permitted", true),
+			"denied", statusError(codes.PermissionDenied, "NOT_PERMITTED", "access is not permitted", true),
 			exitOther,
-			"access is not permitted: ask whoever runs memoryd for a right to it (PERMISSION_DENIED, PERMISSION_DENIED)",
-			"access is not permitted: ask whoever runs memoryd for a right to it (PERMISSION_DENIED, PERMISSION_DENIED)",
+			"access is not permitted: ask whoever runs memoryd for a right in namespace default (-n says which) " +
+				"(PERMISSION_DENIED, NOT_PERMITTED)",
+			"access is not permitted: ask whoever runs memoryd for a right in namespace default (-n says which) " +
+				"(PERMISSION_DENIED, NOT_PERMITTED)",
 		},
 		{
 			"unavailable, by the service", statusError(codes.Unavailable, "STORE_BUSY", "the store is busy", true),
@@ -189,6 +200,49 @@ func TestStatus(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestDenied names the namespace that each command was about: it is easy to forget -n.
+func TestDenied(t *testing.T) {
+	const ask = "no: ask whoever runs memoryd for "
+	tests := []struct{ line, reason, want string }{
+		{"view /memories", "NOT_PERMITTED", ask + "a right in namespace default (-n says which)"},
+		{"-n acme/a tree", "NOT_PERMITTED", ask + "a right in namespace acme/a (-n says which)"},
+		{"-n acme/a rm /memories/b", "NAMESPACE_READ_ONLY", ask + "the right to write in namespace acme/a (-n says which)"},
+		{"screen", "NOT_PERMITTED", ask + "a right in namespace default (-n says which)"},
+		{"namespace show acme/b", "NOT_PERMITTED", ask + "a right in namespace acme/b"},
+		{"namespace set acme/b --max-files=1", "NOT_PERMITTED", ask + "a right in namespace acme/b"},
+		{"-n acme/a namespace delete acme/b --yes", "NOT_PERMITTED", ask + "a right in namespace acme/b"},
+		{"namespace list", "NOT_PERMITTED", ask + "a right to it"},
+	}
+	for _, test := range tests {
+		t.Run(test.line, func(t *testing.T) {
+			s := startService(t)
+			s.unary = always(nil, statusError(codes.PermissionDenied, test.reason, "no", true))
+			want := outcome{exitOther, "", "memoryctl: " + test.want + " (PERMISSION_DENIED, " + test.reason + ")\n"}
+			if diff := cmp.Diff(want, s.run(t, "", strings.Fields(test.line)...)); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestDenied_AllNamespaces names the namespace that could not be screened.
+func TestDenied_AllNamespaces(t *testing.T) {
+	s := startService(t)
+	s.unary = func(_ context.Context, req proto.Message) (proto.Message, error) {
+		if screen, ok := req.(*memoryv1.ScreenRequest); !ok {
+			return &memoryv1.ListNamespacesResponse{Namespaces: []*memoryv1.Namespace{{Name: "a"}, {Name: "b"}}}, nil
+		} else if screen.GetNamespace() == "a" {
+			return &memoryv1.ScreenResponse{}, nil
+		}
+		return nil, statusError(codes.PermissionDenied, "NOT_PERMITTED", "no", true)
+	}
+	want := outcome{exitOther, "", "memoryctl: no: ask whoever runs memoryd for a right in namespace b " +
+		"(PERMISSION_DENIED, NOT_PERMITTED)\n"}
+	if diff := cmp.Diff(want, s.run(t, "", "screen", "--all-namespaces")); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 

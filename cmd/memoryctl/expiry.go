@@ -8,12 +8,19 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/seed-7f2870e1/memoryd/client"
+	"github.com/seed-7f2870e1/memoryd/cmd/internal/duration"
 	memoryv1 "github.com/seed-7f2870e1/memoryd/gen/memoryd/v1"
 )
+
+// unreadForFlag is the setting to plan with.
+const unreadForFlag = "unread-for"
 
 func (c *cli) expiryCommand() *cobra.Command {
 	cmd := &cobra.Command{
@@ -22,9 +29,9 @@ func (c *cli) expiryCommand() *cobra.Command {
 		Long: `A file expires when nobody has viewed or changed it for as long as the setting
 expire-unread-after of its namespace says, and is then removed. By default it is
 0s, and no file expires. Listings, exports and backups are no views.`,
-		Example: `  memoryctl expiry plan --unread-for 720h                    what would go
-  memoryctl namespace set NAME --expire-unread-after=720h    let it go
-  memoryctl pin /memories/rules.md                           but keep this`,
+		Example: `  memoryctl expiry plan --unread-for 30d                    what would go
+  memoryctl namespace set NAME --expire-unread-after=30d    let it go
+  memoryctl pin /memories/rules.md                          but keep this`,
 		GroupID: groupAdmin,
 		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
@@ -43,33 +50,39 @@ removed, the first to go at the top. It removes nothing. With --unread-for it
 shows what would go under another setting than the one in force; with --within
 also what goes later, if nobody views or changes it. Times are in UTC. VIEWED is
 exact to the hour: the file may have been viewed once more within an hour after
-it, and expires as if it were.`,
-		Example: `  memoryctl expiry plan --unread-for 720h
-  memoryctl -n acme/user-42 expiry plan --within 168h
+it, and expires as if it were. A DURATION is one such as 30d, 12h or 30d12h.`,
+		Example: `  memoryctl expiry plan --unread-for 30d
+  memoryctl -n acme/user-42 expiry plan --within 7d
   memoryctl expiry plan -o json | jq -r '.files[].entry.path'`,
 		Args:              cobra.NoArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	flags := cmd.Flags()
 	flags.SortFlags = false
-	flags.DurationVar(&unreadFor, "unread-for", 0, "plan with this `DURATION` instead of the setting in force")
-	flags.DurationVar(&within, "within", 0, "list what expires within this `DURATION` from now too")
+	flags.Var((*duration.Value)(&unreadFor), unreadForFlag,
+		"plan with this `DURATION`, such as 30d, instead of the setting in force")
+	flags.Var((*duration.Value)(&within), "within", "list what expires within this `DURATION` from now too, such as 7d")
+	for _, name := range []string{unreadForFlag, "within"} {
+		flags.Lookup(name).DefValue = "" // or the help would show one
+	}
 	cmd.RunE = c.call(func(ctx context.Context, m *client.Client, _ []string) error {
 		req := &memoryv1.PlanExpiryRequest{Namespace: c.namespace}
-		if flags.Changed("unread-for") {
+		if flags.Changed(unreadForFlag) {
 			if unreadFor <= 0 {
-				return usageErrorf("--unread-for %s: want more than 0, for example 720h", unreadFor)
+				return usageErrorf("--unread-for %s: want more than 0, for example 30d", unreadFor)
 			}
 			req.ExpireUnreadAfter = durationpb.New(unreadFor)
 		}
 		if within < 0 {
-			return usageErrorf("--within %s: want 0 or more, for example 168h", within)
+			return usageErrorf("--within %s: want 0 or more, for example 7d", within)
 		}
 		if within > 0 {
 			req.ExpireBefore = timestamppb.New(time.Now().Add(within))
 		}
 		plan, err := planExpiry(ctx, m, req)
 		switch {
+		case err != nil && refusedField(err) == "expire_unread_after":
+			return usageErrorf("--%s %s: %s", unreadForFlag, unreadFor, unreadForRule(err))
 		case err != nil:
 			return err
 		case c.output == outputJSON:
@@ -80,6 +93,25 @@ it, and expires as if it were.`,
 		return c.explainNoExpiry(ctx, m, req)
 	})
 	return cmd
+}
+
+// refusedField returns the field of a request for which the service refused the request, "" for other errors.
+func refusedField(err error) string {
+	for _, detail := range status.Convert(err).Details() {
+		if info, ok := detail.(*errdetails.ErrorInfo); ok && status.Code(err) == codes.InvalidArgument {
+			return info.GetMetadata()["field"]
+		}
+	}
+	return ""
+}
+
+// unreadForRule says what --unread-for must be. The service speaks of the setting, which may be 0s too.
+func unreadForRule(err error) string {
+	message := status.Convert(err).Message()
+	if _, rule, ok := strings.Cut(message, "; "); ok {
+		message = rule
+	}
+	return strings.Replace(message, "0s (never), or ", "", 1)
 }
 
 // planExpiry returns the pages of a plan as one, the first to expire at the top.
@@ -126,7 +158,7 @@ func (c *cli) explainNoExpiry(ctx context.Context, m *client.Client, req *memory
 		}
 		if resp.GetNamespace().GetEffectiveSettings().GetExpireUnreadAfter().AsDuration() == 0 {
 			return c.print("Nothing expires: expire-unread-after is 0s. To see what would go: memoryctl expiry plan " +
-				"--unread-for 720h\n")
+				"--unread-for 30d\n")
 		}
 	}
 	if req.GetExpireBefore() != nil {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"net"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +14,8 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	memoryv1 "github.com/seed-7f2870e1/memoryd/gen/memoryd/v1"
+	"github.com/seed-7f2870e1/memoryd/server"
+	"github.com/seed-7f2870e1/memoryd/server/servertest"
 )
 
 func expiring(path string, size int64, viewed *timestamppb.Timestamp, days int) *memoryv1.ExpiringFile {
@@ -42,7 +45,7 @@ func TestExpiryPlan(t *testing.T) {
 
 3 files, 1.5K
 `, ""}
-	if diff := cmp.Diff(want, s.run(t, "", "-n", "x", "expiry", "plan", "--unread-for", "720h")); diff != "" {
+	if diff := cmp.Diff(want, s.run(t, "", "-n", "x", "expiry", "plan", "--unread-for", "29d24h")); diff != "" {
 		t.Errorf("table (-want +got):\n%s", diff)
 	}
 	unread := durationpb.New(720 * time.Hour)
@@ -65,7 +68,7 @@ func TestExpiryPlan_Within(t *testing.T) {
 	s := startService(t)
 	s.unary = plans
 	before := time.Now().Add(168 * time.Hour)
-	if got := s.run(t, "", "expiry", "plan", "--within", "168h"); got.Status != exitOK {
+	if got := s.run(t, "", "expiry", "plan", "--within", "7d"); got.Status != exitOK {
 		t.Errorf("got %+v", got)
 	}
 	after := time.Now().Add(168 * time.Hour)
@@ -88,11 +91,11 @@ func TestExpiryPlan_Empty(t *testing.T) {
 	}{
 		{
 			"off", durationpb.New(0), nil,
-			"Nothing expires: expire-unread-after is 0s. To see what would go: memoryctl expiry plan --unread-for 720h\n",
+			"Nothing expires: expire-unread-after is 0s. To see what would go: memoryctl expiry plan --unread-for 30d\n",
 		},
 		{
 			"a service that knows no such setting", nil, nil,
-			"Nothing expires: expire-unread-after is 0s. To see what would go: memoryctl expiry plan --unread-for 720h\n",
+			"Nothing expires: expire-unread-after is 0s. To see what would go: memoryctl expiry plan --unread-for 30d\n",
 		},
 		{"on", day, nil, "No file has expired.\n"},
 		{"another setting", durationpb.New(0), []string{"--unread-for", "24h"}, "No file has expired.\n"},
@@ -126,14 +129,37 @@ func TestExpiryPlan_Empty(t *testing.T) {
 
 func TestExpiryPlan_Usage(t *testing.T) {
 	for arg, want := range map[string]string{
-		"--unread-for=0s":  "--unread-for 0s: want more than 0, for example 720h",
-		"--unread-for=-1h": "--unread-for -1h0m0s: want more than 0, for example 720h",
-		"--within=-1h":     "--within -1h0m0s: want 0 or more, for example 168h",
+		"--unread-for=0s":  "--unread-for 0s: want more than 0, for example 30d",
+		"--unread-for=-1h": "--unread-for -1h0m0s: want more than 0, for example 30d",
+		"--within=-1h":     "--within -1h0m0s: want 0 or more, for example 7d",
 	} {
 		s := startService(t)
 		got := s.run(t, "", "expiry", "plan", arg)
 		if got.Status != exitUsage || !strings.HasPrefix(got.Stderr, "memoryctl: "+want) || len(s.requests()) > 0 {
 			t.Errorf("%s: got %+v, want %s", arg, got, want)
 		}
+	}
+}
+
+// TestExpiryPlan_TooShort has the service refuse the flag, of which it knows as a setting.
+func TestExpiryPlan_TooShort(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	servertest.New(t, func(cfg *server.Config) { cfg.Listeners = append(cfg.Listeners, listener) })
+	got := run(t, strings.NewReader(""), "--addr", listener.Addr().String(), "expiry", "plan", "--unread-for", "1s")
+	want := outcome{exitUsage, "", "memoryctl: --unread-for 1s: it must be 1h0m0s or more\n" +
+		"Run 'memoryctl expiry plan --help' for usage.\n"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// TestExpiryPlan_Help shows no default, since there is none.
+func TestExpiryPlan_Help(t *testing.T) {
+	got := run(t, strings.NewReader(""), "expiry", "plan", "--help")
+	if !strings.Contains(got.Stdout, "--unread-for DURATION") || strings.Contains(got.Stdout, "(default 0s)") {
+		t.Errorf("got %s", got.Stdout)
 	}
 }

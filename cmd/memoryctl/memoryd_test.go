@@ -88,8 +88,8 @@ default  2      27B   5         TIME
 			[]string{"namespace", "set", "default", "--create-on-existing=overwrite", "--view-max-chars=100"},
 			"",
 			outcome{exitOK, `Name:      default
-Files:     2
-Size:      27B
+Files:     2 of 5000
+Size:      27B of 1.0G
 Revision:  6
 Created:   TIME
 
@@ -109,8 +109,8 @@ secrets              report      service
 			"File created successfully at: /memories/notes.md\n", "",
 		}},
 		{[]string{"namespace", "set", "default", "--create-on-existing=default"}, "", outcome{exitOK, `Name:      default
-Files:     2
-Size:      13B
+Files:     2 of 5000
+Size:      13B of 1.0G
 Revision:  8
 Created:   TIME
 

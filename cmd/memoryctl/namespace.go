@@ -31,6 +31,16 @@ These commands take the name as an argument; --namespace has no effect on them.`
 		GroupID: groupAdmin,
 		Args:    cobra.NoArgs, // or cobra would take the name of a command that does not exist
 		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		PersistentPreRunE: func(cmd *cobra.Command, args []string) error { // cobra runs it in place of that of the root
+			if err := c.settle(cmd, args); err != nil {
+				return err
+			}
+			c.about = ""
+			if len(args) > 0 {
+				c.about = "namespace " + args[0]
+			}
+			return nil
+		},
 	}
 	cmd.AddCommand(c.namespaceListCommand(), c.namespaceShowCommand(), c.namespaceSetCommand(),
 		c.namespaceDeleteCommand())
@@ -219,8 +229,10 @@ func namespaceTable(ns *memoryv1.Namespace) string {
 	var b strings.Builder
 	w := newTable(&b)
 	row(w, "Name:", ns.GetName())
-	row(w, "Files:", strconv.FormatInt(ns.GetFileCount(), 10))
-	row(w, "Size:", formatSize(ns.GetSizeBytes()))
+	decimal := func(n int64) string { return strconv.FormatInt(n, 10) }
+	limits := ns.GetEffectiveSettings()
+	row(w, "Files:", ofLimit(decimal, ns.GetFileCount(), limits.GetMaxFiles()))
+	row(w, "Size:", ofLimit(formatSize, ns.GetSizeBytes(), limits.GetMaxTotalBytes()))
 	row(w, "Revision:", strconv.FormatInt(ns.GetRevision(), 10))
 	row(w, "Created:", formatTime(ns.GetCreatedTime()))
 	row(w)
@@ -238,6 +250,15 @@ func namespaceTable(ns *memoryv1.Namespace) string {
 	}
 	must(w.Flush())
 	return b.String()
+}
+
+// ofLimit writes how much is used, and of how much. 0 is no limit, or one that a service of an older version does not
+// tell.
+func ofLimit(format func(int64) string, used, limit int64) string {
+	if limit == 0 {
+		return format(used)
+	}
+	return format(used) + " of " + format(limit)
 }
 
 func newTable(w io.Writer) *tabwriter.Writer { return tabwriter.NewWriter(w, 0, 0, 2, ' ', 0) }

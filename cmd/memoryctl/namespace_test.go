@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/testing/protocmp"
+	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/fieldmaskpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
@@ -90,6 +91,30 @@ max-file-bytes      1048576  service
 	}
 }
 
+func TestNamespaceShow_Limits(t *testing.T) {
+	for _, test := range []struct {
+		name            string
+		files, bytes    *int64
+		inFiles, inSize string
+	}{
+		{"both", proto.Int64(5000), proto.Int64(1 << 30), "3 of 5000", "5.5K of 1.0G"},
+		{"files", proto.Int64(3), proto.Int64(0), "3 of 3", "5.5K"},
+		{"none", proto.Int64(0), proto.Int64(0), "3", "5.5K"},
+		{"a service that tells none", nil, nil, "3", "5.5K"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			s := startService(t)
+			ns := acme()
+			ns.EffectiveSettings.MaxFiles, ns.EffectiveSettings.MaxTotalBytes = test.files, test.bytes
+			s.unary = always(&memoryv1.GetNamespaceResponse{Namespace: ns}, nil)
+			want := "Name:      acme/user-42\nFiles:     " + test.inFiles + "\nSize:      " + test.inSize + "\nRevision:  12\n"
+			if got := s.run(t, "", "namespace", "show", "acme/user-42"); !strings.HasPrefix(got.Stdout, want) {
+				t.Errorf("got %+v, want it to start with %q", got, want)
+			}
+		})
+	}
+}
+
 func TestNamespaceSet(t *testing.T) {
 	tests := []struct {
 		flags    string
@@ -116,6 +141,11 @@ func TestNamespaceSet(t *testing.T) {
 			"--create-on-existing=default --view-max-chars=default --max-file-bytes=7",
 			&memoryv1.NamespaceSettings{MaxFileBytes: proto.Int64(7)},
 			[]string{"create_on_existing", "view_max_chars", "max_file_bytes"},
+		},
+		{
+			"--expire-unread-after=30d12h",
+			&memoryv1.NamespaceSettings{ExpireUnreadAfter: durationpb.New(732 * time.Hour)},
+			[]string{"expire_unread_after"},
 		},
 		{"--max-file-bytes=default", &memoryv1.NamespaceSettings{}, []string{"max_file_bytes"}},
 	}

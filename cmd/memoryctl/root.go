@@ -42,6 +42,7 @@ type cli struct {
 	addr       string
 	connection connect.Flags
 	namespace  string
+	about      string // the namespace that the command is about, as errors have it; "" where it is about none, or all
 	timeout    time.Duration
 	output     string
 
@@ -144,6 +145,7 @@ func (c *cli) settle(cmd *cobra.Command, args []string) error {
 			return usageErrorf("argument %q is not valid UTF-8", arg)
 		}
 	}
+	c.about = "namespace " + c.namespace + " (-n says which)"
 	c.started = true
 	return nil
 }

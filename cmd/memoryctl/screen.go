@@ -48,6 +48,9 @@ The exit status is 1 when something was found, as that of linters.`,
 		var found []storedSecret
 		files := int64(0)
 		for _, namespace := range namespaces {
+			if all {
+				c.about = "namespace " + namespace
+			}
 			secrets, n, err := screenNamespace(ctx, m, namespace)
 			if err != nil {
 				return err

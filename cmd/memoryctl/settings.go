@@ -5,10 +5,10 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/seed-7f2870e1/memoryd/cmd/internal/duration"
 	memoryv1 "github.com/seed-7f2870e1/memoryd/gen/memoryd/v1"
 )
 
@@ -39,7 +39,7 @@ var settings = []setting{
 	numberSetting("calls-per-second", "the most calls a second of all callers, 0 for no limit (`N|default`)", "20",
 		func(s *memoryv1.NamespaceSettings) **int64 { return &s.CallsPerSecond }),
 	durationSetting("expire-unread-after",
-		"remove files not viewed or changed for so long, such as 720h; 0s for never (`DURATION|default`)", "720h",
+		"remove files not viewed or changed for so long, such as 30d or 12h; 0s for never (`DURATION|default`)", "30d",
 		func(s *memoryv1.NamespaceSettings) **durationpb.Duration { return &s.ExpireUnreadAfter }),
 	choiceSetting("secrets", "what happens to a secret in a text that is written (`off|report|mask|refuse|default`)",
 		func(s *memoryv1.NamespaceSettings) **memoryv1.SecretsPolicy { return &s.Secrets },
@@ -120,9 +120,9 @@ func durationSetting(
 }
 
 func parseDuration(value string) (*durationpb.Duration, error) {
-	d, err := time.ParseDuration(value)
+	d, err := duration.Parse(value)
 	if err != nil || d < 0 {
-		return nil, errors.New("want a duration such as 720h, or default")
+		return nil, errors.New("want a duration such as 30d or 12h, or default")
 	}
 	return durationpb.New(d), nil
 }

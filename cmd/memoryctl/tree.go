@@ -18,7 +18,8 @@ func (c *cli) treeCommand() *cobra.Command {
 		SuggestFor: []string{"ls", "dir", "find", "list"},
 		Short:      "Show everything below a directory, hidden entries and all depths",
 		Long: `Tree shows everything below a directory, /memories if none is given: hidden
-entries too, and all depths. Times are in UTC.`,
+entries too, and all depths. Files that are pinned do not expire. Times are in
+UTC.`,
 		Example: `  memoryctl tree
   memoryctl tree /memories/projects
   memoryctl tree -o json | jq -r '.entries[].path'`,
@@ -111,6 +112,9 @@ func (t *tree) draw(dir, indent string) {
 		name := path.Base(e.GetPath())
 		if e.GetKind() == memoryv1.EntryKind_ENTRY_KIND_DIRECTORY {
 			name += "/"
+		}
+		if e.GetPinned() {
+			name += " (pinned)"
 		}
 		t.line(formatSize(e.GetSizeBytes()), formatTime(e.GetModifiedTime()), indent+branch+name)
 		t.draw(e.GetPath(), indent+below)

@@ -129,6 +129,25 @@ func TestTree_Directory(t *testing.T) {
 	}
 }
 
+func TestTree_Pinned(t *testing.T) {
+	s := startService(t)
+	pinned := fileEntry("/memories/a", 1)
+	pinned.Pinned = true
+	s.unary = always(&memoryv1.ListResponse{
+		Result: &memoryv1.ToolResult{}, Entries: []*memoryv1.Entry{pinned, fileEntry("/memories/b", 2)},
+	}, nil)
+	want := outcome{exitOK, `    SIZE  MODIFIED              NAME
+      3B                        /memories
+      1B  2026-03-04T12:00:00Z  ├── a (pinned)
+      2B  2026-03-04T12:00:00Z  └── b
+
+0 directories, 2 files
+`, ""}
+	if diff := cmp.Diff(want, s.run(t, "", "tree")); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
 func TestTree_ErrorResult(t *testing.T) {
 	s := startService(t)
 	s.unary = always(&memoryv1.ListResponse{

@@ -99,6 +99,46 @@ func TestRestore(t *testing.T) {
 	})
 }
 
+// TestRestore_Encryption goes from a backup that is not encrypted to memories that are, as the errors lead.
+func TestRestore_Encryption(t *testing.T) {
+	data, backup := backedUp(t)
+	keyset, path := newKeyset(t)
+	if got := memoryd(t, nil, "encrypt", "--data="+data, keyset); got.Status != 0 {
+		t.Fatalf("encrypt: got %+v", got)
+	}
+	removeKept := func() { // or the next, within a second, would have the same name
+		t.Helper()
+		kept, err := filepath.Glob(filepath.Join(data, "memoryd.db.before-*"))
+		for _, path := range kept {
+			err = errors.Join(err, os.Remove(path))
+		}
+		if err != nil || len(kept) == 0 {
+			t.Fatalf("got %q kept, %v", kept, err)
+		}
+	}
+	removeKept()
+	vars := map[string]string{"MEMORYD_DATA": data, "MEMORYD_ENCRYPTION_KEYSET": path}
+	wantOutcome(t, memoryd(t, vars, "restore", "--force", backup), outcome{Status: exitUsage, Stderr: "memoryd: " +
+		"--encryption-keyset is " + path + " (env MEMORYD_ENCRYPTION_KEYSET): it must be empty, since the backup is not " +
+		"encrypted; restore it without a keyset, and then encrypt it with this one: memoryd encrypt\n"})
+	got := memoryd(t, vars, "restore", "--force", backup, "--encryption-keyset=")
+	const want = ".\nThe memories that were restored are not encrypted, while those that were there are: " +
+		"memoryd encrypt encrypts them.\n"
+	if got.Status != exitOK || !strings.HasSuffix(got.Stdout, want) || got.Stderr != "" {
+		t.Errorf("restore without the keyset: got %+v, want %q", got, want)
+	}
+	removeKept()
+	again := memoryd(t, vars, "restore", "--force", backup, "--encryption-keyset=")
+	if again.Status != exitOK || strings.Contains(again.Stdout, "not encrypted") {
+		t.Errorf("restore over memories that are not encrypted: got %+v", again)
+	}
+	removeKept()
+	if got := memoryd(t, vars, "encrypt"); got.Status != exitOK {
+		t.Errorf("encrypt: got %+v", got)
+	}
+	wantOutcome(t, memoryd(t, vars, "check"), outcome{Stdout: data + " is well-formed. Namespaces: 1. Files: 1. Bytes: 5.\n"})
+}
+
 func TestRestore_InUse(t *testing.T) {
 	data, backup := backedUp(t)
 	startDaemon(t, "--listen=unix:m.sock", "--http=", "--data="+data)

@@ -8,12 +8,13 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func newConfigCommand(lookupEnv lookupEnv) *cobra.Command {
+func newConfigCommand(lookupEnv lookupEnv, environ environ) *cobra.Command {
 	return &cobra.Command{
 		Use:   "config",
 		Short: "Print every setting in force, and where it comes from",
 		Long: `Config prints every setting in force, and where it comes from. Then it checks what the service would check
-when it starts, the files about TLS and identity included, so that a mistake is found before a restart or a reload.`,
+when it starts, the files about TLS and identity included, so that a mistake is found before a restart or a reload. It
+warns of environment variables that begin with MEMORYD_ and belong to no setting.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			s, err := loadSettings(cmd.Flags(), lookupEnv)
@@ -26,6 +27,9 @@ when it starts, the files about TLS and identity included, so that a mistake is 
 			}
 			if err := w.Flush(); err != nil {
 				return fmt.Errorf("print settings: %w", err)
+			}
+			if err := printUnknown(cmd.ErrOrStderr(), unknownVariables(environ)); err != nil {
+				return err
 			}
 			return s.validate(cmd.Context())
 		},

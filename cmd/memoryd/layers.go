@@ -10,6 +10,8 @@ import (
 	"github.com/knadh/koanf/providers/posflag"
 	"github.com/knadh/koanf/v2"
 	"github.com/spf13/pflag"
+
+	"github.com/seed-7f2870e1/memoryd/cmd/internal/duration"
 )
 
 // envPrefix is what the names of the environment variables begin with.
@@ -147,6 +149,9 @@ func yamlText(f *pflag.Flag, value any) (text string, ok bool) {
 
 // kindOf says what the value of a flag must be.
 func kindOf(f *pflag.Flag) string {
+	if _, ok := f.Value.(*duration.Value); ok {
+		return "a duration, such as 30d, 12h or 30d12h"
+	}
 	switch f.Value.Type() {
 	case "bool":
 		return "true or false"

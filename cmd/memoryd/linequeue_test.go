@@ -136,7 +136,7 @@ func TestServe_LogIsNotRead(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan int, 1)
 	args := []string{"--listen=unix:m.sock", "--http=", "--data=" + filepath.Join(t.TempDir(), "data"), "--log-level=debug"}
-	go func() { done <- run(ctx, args, environment(nil), io.Discard, w) }()
+	go func() { done <- run(ctx, args, environment(nil), variables(nil), io.Discard, w) }()
 	create(t, "unix:m.sock") // It logs, and it waits until memoryd listens.
 	cancel()
 	if status := <-done; status != exitOK {

@@ -23,13 +23,15 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop)   // so that a second signal kills
 	signal.Ignore(syscall.SIGPIPE) // else the end of whoever reads the log would kill
-	os.Exit(run(ctx, os.Args[1:], os.LookupEnv, os.Stdout, os.Stderr))
+	os.Exit(run(ctx, os.Args[1:], os.LookupEnv, os.Environ, os.Stdout, os.Stderr))
 }
 
 // run is the command without the process around it. It returns the exit status.
-func run(ctx context.Context, args []string, lookupEnv lookupEnv, stdout, stderr io.Writer) int {
+func run(
+	ctx context.Context, args []string, lookupEnv lookupEnv, environ environ, stdout, stderr io.Writer,
+) int {
 	registerKMS()
-	root := newRoot(lookupEnv)
+	root := newRoot(lookupEnv, environ)
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)

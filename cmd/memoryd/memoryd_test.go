@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -45,10 +47,21 @@ func environment(vars map[string]string) lookupEnv {
 	}
 }
 
+// variables is the environ beside an environment, in the order of the names.
+func variables(vars map[string]string) environ {
+	return func() []string {
+		var all []string
+		for _, name := range slices.Sorted(maps.Keys(vars)) {
+			all = append(all, name+"="+vars[name])
+		}
+		return all
+	}
+}
+
 func memoryd(t *testing.T, vars map[string]string, args ...string) outcome {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
-	status := run(t.Context(), args, environment(vars), &stdout, &stderr)
+	status := run(t.Context(), args, environment(vars), variables(vars), &stdout, &stderr)
 	return outcome{status, stdout.String(), stderr.String()}
 }
 
@@ -331,6 +344,22 @@ func TestErrors(t *testing.T) {
 			want: "--shutdown-timeout is -1s (flag): it must be longer than 0s\n",
 		},
 		{
+			name: "days", args: []string{"--expire-unread-after=soon"}, status: 2,
+			want: `invalid argument "soon" for "--expire-unread-after" flag: want a duration such as 30d, 12h or 30d12h` + "\n" + hint,
+		},
+		{
+			name: "days in the environment", vars: map[string]string{"MEMORYD_EXPIRE_UNREAD_AFTER": "30"}, status: 2,
+			want: `MEMORYD_EXPIRE_UNREAD_AFTER is "30": it must be a duration, such as 30d, 12h or 30d12h` + "\n",
+		},
+		{
+			name: "days in the file", file: "expire-unread-after: 30\n", status: 2,
+			want: `read config file FILE: key "expire-unread-after" is 30: it must be a duration, such as 30d, 12h or 30d12h` + "\n",
+		},
+		{
+			name: "too short a life", args: []string{"--expire-unread-after=1s"}, status: 2,
+			want: "--expire-unread-after is 1s (flag): it must be 0s (never), or 1h0m0s or more\n",
+		},
+		{
 			name: "no calls", args: []string{"--max-concurrent-calls=0"}, status: 2,
 			want: "--max-concurrent-calls is 0 (flag): it must be 1 or more\n",
 		},
@@ -404,6 +433,40 @@ func TestErrors(t *testing.T) {
 				t.Errorf("something was made: %v, %v", entries, err)
 			}
 		})
+	}
+}
+
+// TestConfig_Days has days wherever the setting may stand.
+func TestConfig_Days(t *testing.T) {
+	path := writeFile(t, "expire-unread-after: 30d12h\n")
+	for _, test := range []struct {
+		name string
+		vars map[string]string
+		args []string
+		want string
+	}{
+		{"flag", map[string]string{"MEMORYD_EXPIRE_UNREAD_AFTER": "2d"}, []string{"--expire-unread-after=1d"}, "24h0m0s"},
+		{"environment", map[string]string{"MEMORYD_EXPIRE_UNREAD_AFTER": "2d"}, []string{"--config", path}, "48h0m0s"},
+		{"file", nil, []string{"--config", path}, "732h0m0s"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			got := memoryd(t, test.vars, append(test.args, "config")...)
+			if !regexp.MustCompile(`(?m)^expire-unread-after +`+test.want+` `).MatchString(got.Stdout) || got.Status != 0 {
+				t.Errorf("got %+v, want %s", got, test.want)
+			}
+		})
+	}
+	flags := allSettings()
+	if err := flags.Parse([]string{"--expire-unread-after=30d"}); err != nil {
+		t.Fatal(err)
+	}
+	s, err := loadSettings(flags, environment(nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg, err := s.serverConfig()
+	if got, want := cfg.Defaults.ExpireUnreadAfter, 720*time.Hour; err != nil || *got != want {
+		t.Errorf("got %v, %v, want %v", got, err, want)
 	}
 }
 
@@ -481,7 +544,7 @@ func startDaemonUntil(t *testing.T, text string, args ...string) (log *logWatche
 	log = &logWatcher{want: text, seen: make(chan struct{})}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	done := make(chan int, 1)
-	go func() { done <- run(ctx, args, environment(nil), log, log) }()
+	go func() { done <- run(ctx, args, environment(nil), variables(nil), log, log) }()
 	stop = sync.OnceValue(func() int {
 		cancel()
 		return <-done
@@ -575,7 +638,8 @@ func TestServe_Hangup(t *testing.T) {
 	if err := os.Rename("audit.log", "audit.log.1"); err != nil {
 		t.Fatal(err)
 	}
-	hangUp(`level=ERROR msg="cannot reload all; what was in force stays in force" error="reload principals: line 1: `)
+	hangUp(`level=ERROR msg="cannot reload; what was in force stays in force" what=principals files=[principals.yaml] ` +
+		`error="line 1: `)
 	if _, err := os.Stat("audit.log"); err != nil {
 		t.Errorf("the audit trail was not opened anew: %v", err)
 	}

@@ -20,7 +20,8 @@ in the place of the memories in --data. A file that was cut off or changed is re
 are there are kept beside the new ones, as memoryd.db.before-restore-TIME.
 
 It needs room for the backup beside what is there. If it is interrupted, the memories are the old or the new ones. A
-backup of memories that were encrypted takes their keyset, --encryption-keyset.`,
+backup of memories that were encrypted takes their keyset, --encryption-keyset. One of memories that were not is
+restored without, and "memoryd encrypt" encrypts them then.`,
 		Example: "  memoryd restore --data ./memoryd-data memoryd-20260102T030405Z.backup",
 		Args:    oneFile,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -44,6 +45,10 @@ backup of memories that were encrypted takes their keyset, --encryption-keyset.`
 			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s was restored from %s. %s\n", dir, args[0], summary(report.Restored))
 			if err == nil && report.Kept != "" {
 				_, err = fmt.Fprintf(cmd.OutOrStdout(), "What was there is kept as %s.\n", report.Kept)
+			}
+			if err == nil && report.NoLongerEncrypted {
+				_, err = fmt.Fprintln(cmd.OutOrStdout(), "The memories that were restored are not encrypted, while those that "+
+					"were there are: memoryd encrypt encrypts them.")
 			}
 			return err
 		},

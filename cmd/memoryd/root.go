@@ -16,7 +16,7 @@ import (
 )
 
 // newRoot returns the command line of memoryd.
-func newRoot(lookupEnv lookupEnv) *cobra.Command {
+func newRoot(lookupEnv lookupEnv, environ environ) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "memoryd",
 		Short: "Memory service for Claude's memory tool",
@@ -38,12 +38,12 @@ the log says so. Settings are read when the service starts.`,
 			if err != nil {
 				return err
 			}
-			return serve(cmd.Context(), s, cmd.OutOrStdout(), cmd.ErrOrStderr())
+			return serve(cmd.Context(), s, unknownVariables(environ), cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err} })
 	addSettings(root.Flags())
-	root.AddCommand(withSettings(newConfigCommand(lookupEnv)), newKeysetCommand(lookupEnv), newTokenCommand(),
+	root.AddCommand(withSettings(newConfigCommand(lookupEnv, environ)), newKeysetCommand(lookupEnv), newTokenCommand(),
 		newVersionCommand())
 	for _, offline := range []*cobra.Command{
 		newCheckCommand(lookupEnv), newVerifyCommand(lookupEnv), newRestoreCommand(lookupEnv),
@@ -61,15 +61,10 @@ func withSettings(cmd *cobra.Command, names ...string) *cobra.Command {
 }
 
 // serve runs the service until ctx is done.
-func serve(ctx context.Context, s *settings, stdout, stderr io.Writer) error {
+func serve(ctx context.Context, s *settings, unknown []unknownVariable, stdout, stderr io.Writer) error {
 	hangups := make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP) // From here on it ends nothing. Windows has none.
 	defer signal.Stop(hangups)
-	cfg, err := s.serverConfig()
-	if err != nil {
-		return err
-	}
-	cfg.Stdout = stdout
 	unqueued, err := s.logger(stderr)
 	if err != nil {
 		return err
@@ -78,9 +73,16 @@ func serve(ctx context.Context, s *settings, stdout, stderr io.Writer) error {
 		unqueued.WarnContext(ctx, "lines of the log were dropped, since it was not read", "lines", n)
 	})
 	defer lines.close(flushTimeout)
-	if cfg.Logger, err = s.logger(lines); err != nil {
+	logger, err := s.logger(lines)
+	if err != nil {
 		return err
 	}
+	logUnknown(ctx, logger, unknown) // at first, since one may be why the rest fails
+	cfg, err := s.serverConfig()
+	if err != nil {
+		return err
+	}
+	cfg.Stdout, cfg.Logger = stdout, logger
 	srv, err := server.New(ctx, cfg)
 	if err != nil {
 		return s.explain(err)
@@ -105,9 +107,7 @@ func reloadOn(ctx context.Context, signals <-chan os.Signal, srv *server.Server,
 			return
 		case <-signals:
 			logger.InfoContext(ctx, "reloading on SIGHUP")
-			if err := srv.Reload(ctx); err != nil {
-				logger.ErrorContext(ctx, "cannot reload all; what was in force stays in force", "error", err)
-			}
+			_ = srv.Reload(ctx) // The log has been told.
 		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/seed-7f2870e1/memoryd/cmd/internal/duration"
 	"github.com/seed-7f2870e1/memoryd/server"
 	"github.com/seed-7f2870e1/memoryd/server/memory"
 )
@@ -95,7 +96,8 @@ func allSettings() *pflag.FlagSet {
 	flags.Duration(keyJWTLeeway, server.DefaultJWTLeeway, "how much the clocks of issuer and service may differ")
 	flags.String(keyAuditLog, "", "`file` for the audit trail of writes and denials; - is standard output, empty is none")
 	flags.Bool(keyChannelz, false, "serve grpc.channelz.v1, which shows what gRPC does with its connections")
-	flags.String(keyConfig, "", "YAML `file` with settings")
+	flags.String(keyConfig, "",
+		"YAML `file` with settings; names of files in it are relative to the working directory, as those of flags are")
 	flags.String(keyLogLevel, "info", "least `level` of what is logged: debug, info, warn or error")
 	flags.String(keyLogFormat, "text", "`format` of the log: text or json")
 	flags.Duration(keyShutdownTimeout, server.DefaultShutdownTimeout, "how long calls may go on when the service stops")
@@ -117,8 +119,9 @@ func allSettings() *pflag.FlagSet {
 		"how many bytes all files of a namespace may have, if it does not say; 0 is no limit")
 	flags.Int64(keyCallsPerSecond, 0,
 		"how many calls a second may be made on a namespace, if it does not say; 0 is no limit")
-	flags.Duration(keyExpireUnreadAfter, 0,
-		"how long after it was last viewed or changed a file is removed, in namespaces that do not say; 0s is never")
+	flags.Var(new(duration.Value), keyExpireUnreadAfter,
+		"how long after it was last viewed or changed a file is removed, such as 30d or 12h, in namespaces that do not say; "+
+			"0s is never")
 	flags.String(keySecrets, "report",
 		"what happens to a secret in a text that is written, in namespaces that do not say: off, report, mask or refuse")
 	flags.String(keyBackupDir, "", "`directory` for scheduled backups, which nothing else uses")

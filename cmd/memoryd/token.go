@@ -2,6 +2,7 @@ package main
 
 import (
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"io"
 	"strconv"
@@ -31,12 +32,13 @@ func newTokenNewCommand(random io.Reader) *cobra.Command {
 		Short: "Make a token, and the entry for the file that --principals names",
 		Long: `New prints a token on stdout, once: it is kept nowhere. On stderr it prints the entry for the list principals
 in the file that --principals names, which holds a hash of the token only. NAME is who the log and the audit trail say
-has called.
+has called. A second entry goes to the end of that file: cat entry.yaml >>principals.yaml
 
 To replace a token, make a new one, add its hash to the list tokens of the entry that is there, and take the old one
 out when nobody uses it any more.`,
 		Example: `  (umask 077; memoryd token new support --namespaces 'acme/support/**' --rights read,write \
-    >support.token 2>>principals.yaml)`,
+    >support.token 2>entry.yaml) &&
+  (echo principals:; cat entry.yaml) >principals.yaml`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 1 {
 				return &usageError{fmt.Errorf("%d arguments given, but it is: %s", len(args), cmd.UseLine())}
@@ -54,8 +56,11 @@ out when nobody uses it any more.`,
 			if err != nil {
 				return fmt.Errorf("make a token: %w", err)
 			}
+			if err := checkGrant(hash, namespaces, rights); err != nil {
+				return &usageError{err}
+			}
 			entry := principalEntry(args[0], hash, namespaces, rights)
-			if err := server.ValidatePrincipals([]byte("principals:\n" + entry)); err != nil {
+			if err := server.ValidatePrincipals([]byte(principalsKey + entry)); err != nil {
 				return &usageError{err}
 			}
 			if _, err := fmt.Fprintln(cmd.OutOrStdout(), token); err != nil {
@@ -71,6 +76,33 @@ out when nobody uses it any more.`,
 		"patterns of the namespaces it is for, such as acme/support or 'acme/support/**'")
 	cmd.Flags().StringSliceVar(&rights, "rights", nil, "what it may do there: read, write, history, admin")
 	return cmd
+}
+
+// principalsKey is the line of a file of principals before the entries.
+const principalsKey = "principals:\n"
+
+// checkGrant names the flag with what cannot be granted.
+func checkGrant(hash string, namespaces, rights []string) error {
+	if len(namespaces) == 0 { // and so there are no rights
+		return nil
+	}
+	for _, flag := range []struct {
+		name               string
+		namespaces, rights []string
+	}{
+		{"--rights", []string{"**"}, rights},
+		{"--namespaces", namespaces, []string{"read"}},
+	} {
+		entry := principalEntry("name", hash, flag.namespaces, flag.rights)
+		err := server.ValidatePrincipals([]byte(principalsKey + entry))
+		if cause := errors.Unwrap(err); cause != nil { // without the line, which is none of a file that is there
+			err = cause
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", flag.name, err)
+		}
+	}
+	return nil
 }
 
 // principalEntry is the entry of a principal in a file of principals. Without namespaces it shows how to grant.

@@ -3,6 +3,10 @@ package main
 import (
 	"bytes"
 	"errors"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -82,8 +86,10 @@ func TestTokenNew_Errors(t *testing.T) {
 		{"long name", []string{strings.Repeat("a", 129)}, "name has more than 128 bytes"},
 		{"namespaces alone", []string{"a", "--namespaces", "a"}, "--namespaces and --rights go together: what may be done, and where"},
 		{"rights alone", []string{"a", "--rights", "read"}, "--namespaces and --rights go together: what may be done, and where"},
-		{"pattern", []string{"a", "--namespaces", "a/**/b", "--rights", "read"}, `line 5: pattern "a/**/b": "**" stands only at the end, as in acme/**`},
-		{"right", []string{"a", "--namespaces", "a", "--rights", "root"}, `line 6: "root" is no right; the rights are read, write, history and admin`},
+		{"pattern", []string{"a", "--namespaces", "a/**/b", "--rights", "read"}, `--namespaces: pattern "a/**/b": "**" stands only at the end, as in acme/**`},
+		{"right", []string{"a", "--namespaces", "a", "--rights", "root"}, `--rights: "root" is no right; the rights are read, write, history and admin`},
+		{"second right", []string{"a", "--namespaces", "a,b", "--rights", "read,reed"}, `--rights: "reed" is no right; the rights are read, write, history and admin`},
+		{"second pattern", []string{"a", "--namespaces", "a,**/b", "--rights", "write"}, `--namespaces: pattern "**/b": "**" stands only at the end, as in acme/**`},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -103,6 +109,48 @@ func TestTokenNew_WithoutRandomness(t *testing.T) {
 	stdout, stderr, err := newToken("short", "a")
 	if err == nil || stdout != "" || stderr != "" {
 		t.Errorf("got %q, %q, %v, want an error alone", stdout, stderr, err)
+	}
+}
+
+// TestTokenNew_Example runs the example of the help in a shell: what it makes can be used, and a mistake in it makes no
+// file of principals.
+func TestTokenNew_Example(t *testing.T) {
+	binary, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	if err := os.Symlink(binary, filepath.Join(dir, "memoryd")); err != nil {
+		t.Skip(err)
+	}
+	example := newTokenNewCommand(nil).Example
+	sh := func(script string) error {
+		cmd := exec.CommandContext(t.Context(), "sh", "-c", script)
+		cmd.Dir, cmd.Env = dir, append(os.Environ(), asMemoryd+"=1", "PATH="+dir+":"+os.Getenv("PATH"))
+		return cmd.Run()
+	}
+	if err := sh(strings.Replace(example, "read,write", "reed", 1)); err == nil {
+		t.Error("a right that is none: got no error")
+	}
+	if _, err := os.Stat(filepath.Join(dir, "principals.yaml")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a right that is none: the file of principals was made, %v", err)
+	}
+	if err := sh(example); err != nil {
+		t.Fatal(err)
+	}
+	if err := sh("memoryd token new other 2>entry.yaml && cat entry.yaml >>principals.yaml"); err != nil { // as the help has it
+		t.Fatal(err)
+	}
+	content, err := os.ReadFile(filepath.Join(dir, "principals.yaml"))
+	if err == nil {
+		err = server.ValidatePrincipals(content)
+	}
+	if err != nil || strings.Count(string(content), "- name:") != 2 {
+		t.Errorf("got %v and the principals\n%s", err, content)
+	}
+	info, err := os.Stat(filepath.Join(dir, "support.token"))
+	if err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("got %v, %v, want a token with the mode 0600", info, err)
 	}
 }
 

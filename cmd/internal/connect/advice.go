@@ -52,29 +52,43 @@ var troubles = []struct{ text, advice string }{
 	{"connection reset by peer", adviceClosed},
 }
 
-const adviceClosed = "it closed the connection: it may have been stopped, want TLS (--tls-ca) or a client " +
-	"certificate (--tls-cert and --tls-key), or be no memoryd"
+const (
+	adviceClosed = "it closed the connection: it may have been stopped, want TLS (--tls-ca) or a client " +
+		"certificate (--tls-cert and --tls-key), or be no memoryd"
+	// Under TLS 1.3 a client certificate is refused after the handshake, and the reason may come too late.
+	adviceClosedToCertificate = "it closed the connection: it may not accept the client certificate of --tls-cert, " +
+		"which may have expired or be of an authority that it does not know, or it may have been stopped, or be no memoryd"
+)
 
 // Advice says what to check or do about the error of a call: that the service cannot be reached, or does not let the
-// caller in. It is "" for all others, and for what the client refuses by itself, which says it.
-func Advice(err error) string {
+// caller in. It is "" for all others, and for what the client refuses by itself, which says it. It goes by what Options
+// found; about is what the call was about, such as "namespace default", "" where that is not known.
+func (f *Flags) Advice(err error, about string) string {
 	st := status.Convert(err)
 	switch {
 	case client.IsUnreachable(err):
 		for _, trouble := range troubles {
-			if strings.Contains(st.Message(), trouble.text) {
-				return trouble.advice
+			if !strings.Contains(st.Message(), trouble.text) {
+				continue
 			}
+			if trouble.advice == adviceClosed && f.certificateShown {
+				return adviceClosedToCertificate
+			}
+			return trouble.advice
 		}
 		return "start memoryd there, or say where it is with --addr or MEMORYCTL_ADDR"
 	case client.Reason(err) == "":
 		return ""
 	case st.Code() == codes.Unauthenticated:
 		return "give a valid token with MEMORYCTL_TOKEN or --token-file, or a certificate with --tls-cert and --tls-key"
-	case client.Reason(err) == "NAMESPACE_READ_ONLY":
+	case st.Code() != codes.PermissionDenied:
+		return ""
+	case client.Reason(err) == "NAMESPACE_READ_ONLY" && about == "":
 		return "ask whoever runs memoryd for the right to write there"
-	case st.Code() == codes.PermissionDenied:
+	case client.Reason(err) == "NAMESPACE_READ_ONLY":
+		return "ask whoever runs memoryd for the right to write in " + about
+	case about == "":
 		return "ask whoever runs memoryd for a right to it"
 	}
-	return ""
+	return "ask whoever runs memoryd for a right in " + about
 }

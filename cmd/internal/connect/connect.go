@@ -38,6 +38,8 @@ type Flags struct {
 	plainText bool
 	tls       bool
 	files     client.TLSFiles
+
+	certificateShown bool // Options has made the client show one
 }
 
 // setting is a flag with a text, for which a variable can speak.
@@ -105,6 +107,7 @@ func (f *Flags) Options(flags *pflag.FlagSet, getenv func(string) string) ([]cli
 	if err != nil {
 		return nil, err
 	}
+	f.certificateShown = len(transport) > 0 && given.files.Cert != ""
 	return append(transport, token...), nil
 }
 

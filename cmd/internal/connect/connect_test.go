@@ -17,7 +17,12 @@ import (
 // options returns what a command line, split at blanks, and an environment ask for. ” is an empty argument.
 func options(t *testing.T, line string, env map[string]string) ([]client.Option, error) {
 	t.Helper()
-	var f Flags
+	return parse(t, new(Flags), line, env)
+}
+
+// parse is options with the flags of its own.
+func parse(t *testing.T, f *Flags, line string, env map[string]string) ([]client.Option, error) {
+	t.Helper()
 	cmd := &cobra.Command{}
 	f.Add(cmd, cmd.Flags())
 	if err := cmd.ParseFlags(strings.Fields(strings.ReplaceAll(line, "''", ""))); err != nil {
