@@ -41,6 +41,7 @@ type Client struct {
 	timeout time.Duration // of a call without a deadline; 0 or less is none
 	newID   func() string // makes request ids
 
+	tokenFile   *tokenFile // nil: none
 	retryBudget time.Duration
 	timing      timing
 	outage      outage
@@ -56,7 +57,8 @@ type options struct {
 
 	transport func() (credentials.TransportCredentials, error) // nil: plain text
 	authority string                                           // what the service is called; "": as the target says
-	token     func() (string, error)                           // nil: none
+	token     string                                           // "": none, or that of a file
+	tokenFile *tokenFile                                       // nil: none
 	tokenErr  error                                            // what is wrong with the token already
 	plainText bool                                             // the token may go anywhere
 }
@@ -114,6 +116,7 @@ func Dial(target string, opts ...Option) (*Client, error) {
 		timeout: o.timeout,
 		newID:   rand.Text,
 
+		tokenFile:   o.tokenFile,
 		retryBudget: o.retryBudget,
 		timing:      timing{now: time.Now, sleep: sleep, random: mathrand.Float64},
 	}, nil

@@ -23,8 +23,10 @@ import (
 )
 
 const (
-	// maxTokenBytes is the longest token, and the longest file with one. A JWT has a few kilobytes.
-	maxTokenBytes = 16 << 10
+	// maxTokenBytes is the longest token. The service takes no longer ones, which would be those of nobody.
+	maxTokenBytes = 8 << 10
+	// maxTokenFileBytes is the longest file with a token, and what is around it.
+	maxTokenFileBytes = 2 * maxTokenBytes
 	// tokenAge is how long what was read from a token file counts.
 	tokenAge = time.Second
 )
@@ -45,8 +47,12 @@ func (o *options) credentials() ([]grpc.DialOption, error) {
 	if o.tokenErr != nil {
 		return nil, o.tokenErr
 	}
-	if o.token != nil {
-		opts = append(opts, grpc.WithPerRPCCredentials(tokenCredentials{o.token, o.plainText}))
+	switch {
+	case o.tokenFile != nil:
+		opts = append(opts, grpc.WithPerRPCCredentials(tokenCredentials{o.tokenFile.token, o.plainText}))
+	case o.token != "":
+		token := func() (string, error) { return o.token, nil }
+		opts = append(opts, grpc.WithPerRPCCredentials(tokenCredentials{token, o.plainText}))
 	}
 	return opts, nil
 }
@@ -152,17 +158,17 @@ func (c fileCredentials) Clone() credentials.TransportCredentials {
 // WithTokenFile counts.
 func WithToken(token string) Option {
 	return func(o *options) {
-		o.token, o.tokenErr = func() (string, error) { return token, nil }, checkToken(token)
+		o.token, o.tokenFile, o.tokenErr = token, nil, checkToken(token)
 	}
 }
 
 // WithTokenFile is WithToken with the content of a file, of which blanks and newlines around it are no part. The file
 // is read again at most once a second, so that tokens can be replaced while the client is in use; a pipe is read once.
-// While it is missing or does not hold a token, calls fail with the code UNAUTHENTICATED, and are not repeated.
+// When a call fails with the code UNAUTHENTICATED the file is read at once, since it may have been replaced just then,
+// and the call is repeated, once, if the token is another one by now. Otherwise, and while the file is missing or does
+// not hold a token, calls fail with that code.
 func WithTokenFile(path string) Option {
-	return func(o *options) {
-		o.token, o.tokenErr = (&tokenFile{path: path}).token, nil
-	}
+	return func(o *options) { o.token, o.tokenFile, o.tokenErr = "", &tokenFile{path: path}, nil }
 }
 
 // WithTokenInPlainText allows that the token is sent in plain text to other machines, where everybody on the way can
@@ -178,10 +184,19 @@ func checkToken(token string) error {
 		return errors.New("the token is empty")
 	case len(token) > maxTokenBytes:
 		return fmt.Errorf("the token has more than %d bytes", maxTokenBytes)
-	case strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }):
-		return errors.New("the token has characters other than letters, digits and punctuation of ASCII")
+	case strings.ContainsFunc(token, notInToken):
+		return errors.New("the token has characters other than a-z, A-Z, 0-9 and -._~+/=")
 	}
 	return nil
+}
+
+// notInToken tells what RFC 6750, section 2.1, allows in no token, and the service refuses.
+func notInToken(r rune) bool {
+	switch {
+	case 'a' <= r && r <= 'z', 'A' <= r && r <= 'Z', '0' <= r && r <= '9':
+		return false
+	}
+	return !strings.ContainsRune("-._~+/=", r)
 }
 
 // tokenFile is a file with a token.
@@ -207,6 +222,19 @@ func (f *tokenFile) token() (string, error) {
 	return f.content, nil
 }
 
+// replaced reads the file now, and tells whether it holds a token other than that one. A nil file holds none.
+func (f *tokenFile) replaced(token string) bool {
+	if f == nil {
+		return false
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !f.once && f.load() != nil {
+		return false // The call has failed already, and the next one tells.
+	}
+	return f.content != token
+}
+
 func (f *tokenFile) load() error {
 	file, err := os.Open(f.path)
 	if err != nil {
@@ -217,12 +245,12 @@ func (f *tokenFile) load() error {
 	if err != nil {
 		return withoutPath(err)
 	}
-	content, err := io.ReadAll(io.LimitReader(file, maxTokenBytes+1))
+	content, err := io.ReadAll(io.LimitReader(file, maxTokenFileBytes+1))
 	if err != nil {
 		return withoutPath(err)
 	}
-	if len(content) > maxTokenBytes {
-		return fmt.Errorf("it has more than %d bytes", maxTokenBytes)
+	if len(content) > maxTokenFileBytes {
+		return fmt.Errorf("it has more than %d bytes", maxTokenFileBytes)
 	}
 	token := string(bytes.TrimSpace(content))
 	if err := checkToken(token); err != nil {

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
+	"io"
 	"net"
 	"os"
 	"path/filepath"
@@ -161,9 +162,10 @@ func TestDial_BadCredentials(t *testing.T) {
 		{"missing key", WithTLSFiles(TLSFiles{Cert: certFile, Key: missing}), "no such file"},
 		{"another key", WithTLSFiles(TLSFiles{Cert: otherCert, Key: keyFile}), "private key does not match public key"},
 		{"empty token", WithToken(""), "the token is empty"},
-		{"newline", WithToken(testToken + "\n"), "the token has characters other than letters, digits and punctuation of ASCII"},
-		{"umlaut", WithToken("ü"), "the token has characters other than letters, digits and punctuation of ASCII"},
-		{"long token", WithToken(strings.Repeat("x", maxTokenBytes+1)), "the token has more than 16384 bytes"},
+		{"newline", WithToken(testToken + "\n"), "the token has characters other than a-z, A-Z, 0-9 and -._~+/="},
+		{"quotes", WithToken(`"` + testToken + `"`), "the token has characters other than a-z, A-Z, 0-9 and -._~+/="},
+		{"umlaut", WithToken("ü"), "the token has characters other than a-z, A-Z, 0-9 and -._~+/="},
+		{"long token", WithToken(strings.Repeat("x", maxTokenBytes+1)), "the token has more than 8192 bytes"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			c, err := Dial("", tt.opt)
@@ -367,8 +369,9 @@ func TestTokenFile_Bad(t *testing.T) {
 		{dir, "is a directory"},
 		{file("empty", ""), "the token is empty"},
 		{file("blank", " \n"), "the token is empty"},
-		{file("two lines", testToken+"\n"+testToken), "the token has characters other than letters, digits and punctuation of ASCII"},
-		{file("large", testToken+strings.Repeat(" ", maxTokenBytes)), "it has more than 16384 bytes"},
+		{file("two lines", testToken+"\n"+testToken), "the token has characters other than a-z, A-Z, 0-9 and -._~+/="},
+		{file("long", strings.Repeat("x", 8193)), "the token has more than 8192 bytes"},
+		{file("large", testToken+strings.Repeat(" ", 16<<10)), "it has more than 16384 bytes"},
 	} {
 		t.Run(filepath.Base(tt.file), func(t *testing.T) {
 			seen := new(callers)
@@ -394,6 +397,112 @@ func TestTokenFile_Bad(t *testing.T) {
 				t.Error(err)
 			}
 		})
+	}
+}
+
+// The longest token and all its characters are taken, as the service takes them.
+func TestToken_AsTheServiceTakesIt(t *testing.T) {
+	token := "AZaz09-._~+/="
+	token += strings.Repeat("x", 8<<10-len(token))
+	seen := new(callers)
+	c, _ := start(t, seen.fake(), WithTokenFile(writeFile(t, filepath.Join(t.TempDir(), "token"), token+"\n")))
+	if err := view(t, c); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := strings.Join(seen.tokens, " "), "Bearer "+token; got != want {
+		t.Errorf("the service got %.20q... of %d bytes, want the token", got, len(got))
+	}
+}
+
+// A token that the service refuses is read again, and the call is repeated once if there is another.
+func TestTokenFile_Refused(t *testing.T) {
+	const good = "Bearer good"
+	for _, tt := range []struct {
+		name string
+		now  string // what the file holds when the service refuses; "" for no file
+		want string // what the service gets, and whether that is the end
+		fine bool
+	}{
+		{"read while it was written", "good\n", "Bearer go, Bearer good", true},
+		{"the same", "go", "Bearer go", false},
+		{"another that is no good", "goo", "Bearer go, Bearer goo", false},
+		{"gone", "", "Bearer go", false},
+		{"no token", "good\ngood", "Bearer go", false},
+	} {
+		for _, method := range []string{"view", "put", "get"} {
+			t.Run(tt.name+"/"+method, func(t *testing.T) {
+				file := writeFile(t, filepath.Join(t.TempDir(), "token"), "go")
+				var tokens []string
+				check := func(ctx context.Context) error {
+					md, _ := metadata.FromIncomingContext(ctx)
+					token := strings.Join(md.Get("authorization"), ",")
+					if tokens = append(tokens, token); token == good {
+						return nil
+					}
+					if tt.now == "" {
+						_ = os.Remove(file)
+					} else {
+						writeFile(t, file, tt.now)
+					}
+					return status.Error(codes.Unauthenticated, "no valid credential")
+				}
+				var stored string
+				f := &fake{unary: func(ctx context.Context, method string, _ proto.Message) (proto.Message, error) {
+					return emptyResponse(method), check(ctx)
+				}, fakeFiles: fakeFiles{
+					put: func(stream putStream) error {
+						stored = ""
+						for {
+							part, err := stream.Recv()
+							if err != nil {
+								break
+							}
+							stored += string(part.GetChunk())
+						}
+						if err := check(stream.Context()); err != nil {
+							return err
+						}
+						return stream.SendAndClose(&memoryv1.PutResponse{})
+					},
+					get: func(_ *memoryv1.GetRequest, stream grpc.ServerStreamingServer[memoryv1.GetResponse]) error {
+						if err := check(stream.Context()); err != nil {
+							return err
+						}
+						return stream.Send(&memoryv1.GetResponse{Part: &memoryv1.GetResponse_Header{
+							Header: &memoryv1.GetHeader{},
+						}})
+					},
+				}}
+				c, _ := start(t, f, WithTokenFile(file), WithRetryBudget(0))
+				clock := &fakeClock{time: time.Now()}
+				c.timing = clock.timing()
+				var err error
+				switch method {
+				case "view":
+					err = view(t, c)
+				case "put":
+					_, err = c.Put(t.Context(), &memoryv1.PutHeader{Path: "/memories/a"}, strings.NewReader("text"))
+					if stored != "text" {
+						t.Errorf("the service got %q, want all of the file", stored)
+					}
+				case "get":
+					_, err = c.Get(t.Context(), &memoryv1.GetRequest{Path: "/memories/a"}, io.Discard)
+				}
+				want := codes.OK
+				if !tt.fine {
+					want = codes.Unauthenticated
+				}
+				if status.Code(err) != want || MayHaveBeenMade(err) {
+					t.Errorf("got %v, want %v and nothing changed", err, want)
+				}
+				if got := strings.Join(tokens, ", "); got != tt.want {
+					t.Errorf("the service got %q, want %q", got, tt.want)
+				}
+				if got := clock.slept(); len(got) > 0 {
+					t.Errorf("the call paused for %v", got)
+				}
+			})
+		}
 	}
 }
 

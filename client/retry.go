@@ -81,6 +81,8 @@ type attempts struct {
 	client *Client
 	req    proto.Message
 
+	token    string // what the token file held when the call began
+	renewed  bool   // there was an attempt with a token that has replaced it
 	failures int
 	since    time.Time // of the first failure
 	lost     bool      // an attempt before this one may have made the change
@@ -93,7 +95,11 @@ func (c *Client) newAttempts(req proto.Message) *attempts {
 		c.outage.end() // the service came back, or nobody has looked for a long time
 	default:
 	}
-	return &attempts{client: c, req: req, sent: new(sent)}
+	a := &attempts{client: c, req: req, sent: new(sent)}
+	if c.tokenFile != nil {
+		a.token, _ = c.tokenFile.token() // Where there is none the attempt fails and tells why.
+	}
+	return a
 }
 
 // changes tells whether the call is one that changes something: it has a request id then.
@@ -129,6 +135,9 @@ func (a *attempts) succeeded() { a.client.outage.end() }
 // returns.
 func (a *attempts) again(ctx context.Context, err error) bool {
 	st := status.Convert(err)
+	if ctx.Err() == nil && a.renew(st) {
+		return true
+	}
 	if ctx.Err() != nil || !retryable(st, a.sent.get()) {
 		return false
 	}
@@ -149,6 +158,16 @@ func (a *attempts) again(ctx context.Context, err error) bool {
 		return false
 	}
 	return a.client.timing.sleep(ctx, min(pause, left)) == nil && ctx.Err() == nil
+}
+
+// renew tells whether the service, or whoever stands in front of it, may have refused a token that was replaced since
+// the call began, or was read while its file was being written. Then the call was not made, and another token is there.
+func (a *attempts) renew(st *status.Status) bool {
+	if a.renewed || st.Code() != codes.Unauthenticated || !a.client.tokenFile.replaced(a.token) {
+		return false
+	}
+	a.renewed = true
+	return true
 }
 
 // limit returns when the last attempt of the call may begin, unless its deadline is sooner. Where nothing is at stake,

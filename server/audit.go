@@ -29,6 +29,13 @@ func (s *Server) auditor() *auditor {
 	return &auditor{log: s.auditLog, logger: s.logger, failed: s.metrics.AuditFailed, now: time.Now}
 }
 
+// auditLogFile is the audit trail as what is reloaded: it is opened anew and not read.
+func auditLogFile(log *audit.Log, path string) reloadable {
+	return reloadable{what: "audit_log", load: func(context.Context, [][]byte) ([]slog.Attr, error) {
+		return []slog.Attr{slog.String("file", path)}, log.Reopen()
+	}}
+}
+
 func (a *auditor) unary(
 	ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler,
 ) (any, error) {
@@ -61,12 +68,12 @@ func (a *auditor) called(ctx context.Context, method string, err error) {
 	if len(events) == 0 && (accessTo(method).audited || denied(err)) {
 		events = append(events, trail.Common())
 	}
-	for _, e := range events {
-		if e.Outcome == "" {
-			e.Outcome = outcome
+	for i := range events {
+		if events[i].Outcome == "" {
+			events[i].Outcome = outcome
 		}
-		a.write(ctx, e)
 	}
+	a.writeAll(ctx, events)
 }
 
 // denied tells whether a call was refused for who made it. What comes after so many failures that they are slowed down
@@ -82,11 +89,26 @@ func denied(err error) bool {
 	}
 }
 
-// write writes a line. A trail that cannot be written must not end the service, so that it is told and counted.
-func (a *auditor) write(ctx context.Context, e audit.Event) {
-	e.Time = a.now()
-	if err := a.log.Write(e); err != nil {
-		a.failed()
-		a.logger.ErrorContext(ctx, "cannot write audit trail", "method", e.Method, "error", err)
+// write writes a line.
+func (a *auditor) write(ctx context.Context, e audit.Event) { a.writeAll(ctx, []audit.Event{e}) }
+
+// writeAll writes the lines of one call. A trail that cannot be written must not end the service, so that it is told
+// and counted.
+func (a *auditor) writeAll(ctx context.Context, events []audit.Event) {
+	if len(events) == 0 {
+		return
 	}
+	now := a.now()
+	for i := range events {
+		events[i].Time = now
+	}
+	n, err := a.log.Write(events...)
+	if err == nil {
+		return
+	}
+	lost := len(events) - n
+	for range lost {
+		a.failed()
+	}
+	a.logger.ErrorContext(ctx, "cannot write audit trail", "method", events[0].Method, "lines", lost, "error", err)
 }

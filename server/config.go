@@ -61,7 +61,8 @@ type Config struct {
 
 	// AuditLog is the file to which the audit trail is appended; "-" is Stdout, and "" is no trail.
 	AuditLog string
-	// Stdout is where the audit trail goes if AuditLog says so. A reader that stalls stalls calls. nil is os.Stdout.
+	// Stdout is where the audit trail goes if AuditLog says so. A reader that stalls holds up a
+	// call for a second at most, and costs lines. nil is os.Stdout.
 	Stdout io.Writer
 
 	// Data is the directory that holds the store, made if it is not there. "" is DefaultData.

@@ -78,7 +78,9 @@ func (t *serverTLS) loadCertificate(ctx context.Context, files [][]byte) ([]slog
 	return []slog.Attr{slog.Time("not_after", certificate.Leaf.NotAfter)}, nil
 }
 
-func isValid(c *x509.Certificate, now time.Time) bool { return !now.Before(c.NotBefore) && !now.After(c.NotAfter) }
+func isValid(c *x509.Certificate, now time.Time) bool {
+	return !now.Before(c.NotBefore) && !now.After(c.NotAfter)
+}
 
 // setClientCAs replaces the authorities of clients.
 func (t *serverTLS) setClientCAs(pool *x509.CertPool) {

@@ -21,6 +21,9 @@ const (
 	maxIDBytes        = 128 // of sessions and request ids
 	maxNamespaceBytes = 200
 	maxPathBytes      = 1024
+
+	maxCredentialBytes = 300 // a name in a certificate, with what it is
+	maxSettings        = 32  // of one event
 )
 
 // cutMark is the end of a string that was too long.
@@ -30,16 +33,19 @@ const cutMark = "…"
 type Event struct {
 	Time      time.Time `json:"time"` // when the call ended
 	Principal string    `json:"principal"`
-	Peer      string    `json:"peer,omitempty"` // the address of the caller
-	Session   string    `json:"session,omitempty"`
-	RequestID string    `json:"request_id,omitempty"`
-	Method    string    `json:"method"`            // such as "/memoryd.v1.MemoryService/Create"
-	Command   string    `json:"command,omitempty"` // such as "create"; "" where there is none
-	Namespace string    `json:"namespace,omitempty"`
-	Path      string    `json:"path,omitempty"`
-	NewPath   string    `json:"new_path,omitempty"`
-	Outcome   string    `json:"outcome"`            // OutcomeOK, a reason such as "file_quota", or a code of gRPC
-	Revision  int64     `json:"revision,omitempty"` // of the namespace after the change; 0 where there was none
+	// Credential is what the caller was known by, such as "uid 1000"; of a token it has the beginning of its hash.
+	Credential string   `json:"credential,omitempty"`
+	Peer       string   `json:"peer,omitempty"` // the address of the caller
+	Session    string   `json:"session,omitempty"`
+	RequestID  string   `json:"request_id,omitempty"`
+	Method     string   `json:"method"`            // such as "/memoryd.v1.MemoryService/Create"
+	Command    string   `json:"command,omitempty"` // such as "create"; "" where there is none
+	Namespace  string   `json:"namespace,omitempty"`
+	Path       string   `json:"path,omitempty"`
+	NewPath    string   `json:"new_path,omitempty"`
+	Settings   Settings `json:"settings,omitempty"` // of the namespace, that were to change
+	Outcome    string   `json:"outcome"`            // OutcomeOK, a reason such as "file_quota", or a code of gRPC
+	Revision   int64    `json:"revision,omitempty"` // of the namespace after the change; 0 where there was none
 }
 
 // line returns the line of an event, with its newline.
@@ -62,6 +68,7 @@ func (e Event) bounded() Event {
 	for _, name := range []*string{&e.Principal, &e.Peer, &e.Method, &e.Command, &e.Outcome} {
 		*name = bounded(*name, maxNameBytes)
 	}
+	e.Credential = bounded(e.Credential, maxCredentialBytes)
 	e.Session = bounded(e.Session, maxIDBytes)
 	e.RequestID = bounded(e.RequestID, maxIDBytes)
 	e.Namespace = bounded(e.Namespace, maxNamespaceBytes)

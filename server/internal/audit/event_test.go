@@ -3,6 +3,7 @@ package audit
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -16,9 +17,11 @@ var noon = time.Date(2026, 3, 1, 12, 0, 0, 123456789, time.UTC)
 
 func TestEvent_Line(t *testing.T) {
 	full := Event{
-		Time: noon, Principal: "agent-7", Peer: "10.0.0.7:51814", Session: "run-12", RequestID: "toolu_01",
+		Time: noon, Principal: "agent-7", Credential: "token sha256:9f86d081884c", Peer: "10.0.0.7:51814", Session: "run-12", RequestID: "toolu_01",
 		Method: "/memoryd.v1.MemoryService/Rename", Command: "rename", Namespace: "acme/user-42",
-		Path: "/memories/a.md", NewPath: "/memories/b.md", Outcome: OutcomeOK, Revision: 17,
+		Path: "/memories/a.md", NewPath: "/memories/b.md",
+		Settings: NewSettings(map[string]string{"secrets": "off", "max_files": "2", "view_max_chars": "default"}),
+		Outcome:  OutcomeOK, Revision: 17,
 	}
 	for _, tt := range []struct {
 		name  string
@@ -27,10 +30,11 @@ func TestEvent_Line(t *testing.T) {
 	}{
 		{
 			"whole", full,
-			`{"time":"2026-03-01T12:00:00.123456789Z","principal":"agent-7","peer":"10.0.0.7:51814",` +
+			`{"time":"2026-03-01T12:00:00.123456789Z","principal":"agent-7",` +
+				`"credential":"token sha256:9f86d081884c","peer":"10.0.0.7:51814",` +
 				`"session":"run-12","request_id":"toolu_01","method":"/memoryd.v1.MemoryService/Rename",` +
 				`"command":"rename","namespace":"acme/user-42","path":"/memories/a.md","new_path":"/memories/b.md",` +
-				`"outcome":"ok","revision":17}`,
+				`"settings":{"max_files":"2","secrets":"off","view_max_chars":"default"},"outcome":"ok","revision":17}`,
 		},
 		{
 			"denied",
@@ -96,16 +100,33 @@ func TestBounded(t *testing.T) {
 func TestEvent_Bounded(t *testing.T) {
 	long := strings.Repeat("x", 5000)
 	got := Event{
-		Principal: long, Peer: long, Session: long, RequestID: long, Method: long, Command: long,
+		Principal: long, Credential: long, Peer: long, Session: long, RequestID: long, Method: long, Command: long,
 		Namespace: long, Path: long, NewPath: long, Outcome: long,
 	}.bounded()
 	cut := func(n int) string { return long[:n-len("…")] + "…" }
 	want := Event{
-		Principal: cut(256), Peer: cut(256), Session: cut(128), RequestID: cut(128), Method: cut(256),
+		Principal: cut(256), Credential: cut(300), Peer: cut(256), Session: cut(128), RequestID: cut(128), Method: cut(256),
 		Command: cut(256), Namespace: cut(200), Path: cut(1024), NewPath: cut(1024), Outcome: cut(256),
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestNewSettings(t *testing.T) {
+	many := map[string]string{}
+	for i := range 100 {
+		many[fmt.Sprintf("s%02d", i)] = strings.Repeat("x", 5000)
+	}
+	var got map[string]string
+	if err := json.Unmarshal([]byte(NewSettings(many)), &got); err != nil {
+		t.Fatal(err)
+	}
+	if len(got) != 32 || len(got["s00"]) != 256 || got["s31"] == "" {
+		t.Errorf("got %d settings, one of %d bytes, want the first 32 of 256 bytes", len(got), len(got["s00"]))
+	}
+	if got := NewSettings(nil); got != "" {
+		t.Errorf("got %s for none, want nothing", got)
 	}
 }
 
@@ -118,7 +139,8 @@ func FuzzEvent_Line(f *testing.F) {
 		e := Event{
 			Time: time.Unix(seconds, 5), Principal: principal, Peer: outcome, Session: path, RequestID: namespace,
 			Method: outcome, Command: principal, Namespace: namespace, Path: path, NewPath: path + principal,
-			Outcome: outcome, Revision: revision,
+			Outcome: outcome, Revision: revision, Credential: path,
+			Settings: NewSettings(map[string]string{principal: path, namespace: outcome}),
 		}
 		line, err := e.line()
 		if err != nil {

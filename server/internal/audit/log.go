@@ -1,137 +1,251 @@
 package audit
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"sync"
+	"time"
 )
 
 // Stdout is the path that stands for standard output.
 const Stdout = "-"
 
+const (
+	// queuedLines is how many lines wait for an output that is stuck. More are lost.
+	queuedLines = 4096
+	// patience is how long a line may take until whoever wrote it goes on without it, and how long Close waits for the
+	// lines that are queued.
+	patience = time.Second
+)
+
+var (
+	errLate = fmt.Errorf("the output does not take lines within %s, as if nobody reads it; the line may still be written", patience)
+	errFull = fmt.Errorf("%d lines wait for the output already", queuedLines)
+)
+
 // Log is where the trail is written. It is made by Open and is safe for concurrent use. A nil Log writes nothing, and
 // its methods succeed.
+//
+// An output can be stuck, such as a pipe that nobody reads. So one goroutine writes, and nobody else waits for the
+// output longer than a moment.
 type Log struct {
-	path string
+	path      string
+	stopped   chan struct{} // closed when nothing more is written
+	reopening sync.Mutex    // held by Reopen
 
-	mu   sync.Mutex
-	out  io.Writer // nil after Close
-	file *os.File  // out, unless that is standard output
-	torn bool      // the output ends within a line
+	mu     sync.Mutex
+	queue  chan queued
+	closed bool
+	out    *output   // nil when Close has ended
+	since  time.Time // when the write that is under way began; zero: there is none
+}
+
+// queued is a line that is to be written.
+type queued struct {
+	line []byte
+	done chan<- error // takes the error of the line without waiting
 }
 
 // Open opens the file at path for appending, and makes it, for its owner alone, where there is none. The path "-" is
 // stdout, which stays open after Close. Where the file ends within a line, as after a crash or on a full disk, the next
-// line begins on a new one.
+// line begins on a new one. A FIFO has to have a reader.
 func Open(path string, stdout io.Writer) (*Log, error) {
-	l := &Log{path: path, out: stdout}
-	if path == Stdout {
-		return l, nil
+	out := &output{w: stdout}
+	if path != Stdout {
+		var err error
+		if out, err = openFile(path); err != nil {
+			return nil, err
+		}
 	}
-	file, torn, err := openFile(path)
-	if err != nil {
-		return nil, err
-	}
-	l.out, l.file, l.torn = file, file, torn
+	l := &Log{path: path, stopped: make(chan struct{}), queue: make(chan queued, queuedLines), out: out}
+	go l.run()
 	return l, nil
 }
 
-// openFile opens the file at path and tells whether it ends within a line.
-func openFile(path string) (file *os.File, torn bool, err error) {
-	file, err = os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_RDWR, 0o600)
-	if err != nil {
-		return nil, false, fmt.Errorf("open audit log: %w", err)
-	}
-	if torn, err = endsTorn(file); err != nil {
-		_ = file.Close() // nothing was written
-		return nil, false, fmt.Errorf("read end of audit log: %w", err)
-	}
-	return file, torn, nil
-}
-
-func endsTorn(file *os.File) (bool, error) {
-	info, err := file.Stat()
-	if err != nil || !info.Mode().IsRegular() || info.Size() == 0 {
-		return false, err
-	}
-	var last [1]byte
-	if _, err := file.ReadAt(last[:], info.Size()-1); err != nil {
-		return false, err
-	}
-	return last[0] != '\n', nil
-}
-
-// Write appends the line of an event. An error, as of a full disk, is of this line alone: the next one is tried anew.
-func (l *Log) Write(e Event) error {
+// Write appends the lines of events, and returns how many of them are written. The error is that of the first one that
+// is not. It is of these lines alone, as on a full disk: the next ones are tried anew.
+//
+// Write waits a second at most, and not at all while the output has been stuck for as long. What is not written by then
+// is an error, and is queued: it is written when the output goes on. What the queue has no room for is lost.
+func (l *Log) Write(events ...Event) (n int, err error) {
 	if l == nil {
-		return nil
+		return len(events), nil
 	}
+	if n, err = l.write(events); err != nil {
+		return n, fmt.Errorf("write audit log: %w", err)
+	}
+	return n, nil
+}
+
+func (l *Log) write(events []Event) (n int, err error) {
+	done := make(chan error, len(events))
+	waiting := 0
+	for _, e := range events {
+		if queueErr := l.enqueue(e, done); queueErr == nil {
+			waiting++
+		} else if err == nil {
+			err = queueErr
+		}
+	}
+	timer := time.NewTimer(l.patience())
+	defer timer.Stop()
+	for range waiting {
+		select {
+		case lineErr := <-done:
+			if lineErr == nil {
+				n++
+			} else if err == nil {
+				err = lineErr
+			}
+		case <-timer.C:
+			if err == nil {
+				err = errLate
+			}
+			return n, err
+		}
+	}
+	return n, err
+}
+
+func (l *Log) enqueue(e Event, done chan<- error) error {
 	line, err := e.line()
 	if err != nil {
 		return err
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.out == nil {
-		return fmt.Errorf("write audit log: %w", os.ErrClosed)
+	if l.closed {
+		return os.ErrClosed
 	}
-	end := 0
-	if l.torn {
-		line = append([]byte{'\n'}, line...)
-		end = 1 // after which the output is no longer torn
+	select {
+	case l.queue <- queued{line, done}:
+		return nil
+	default:
+		return errFull
 	}
-	n, err := l.out.Write(line)
-	l.torn = n != end && n < len(line)
-	if err == nil && n < len(line) {
-		err = io.ErrShortWrite
-	}
-	if err != nil {
-		return fmt.Errorf("write audit log: %w", err)
-	}
-	return nil
 }
 
-// Reopen opens the file anew by its path, for whoever has renamed it, as logrotate does. No line is lost meanwhile.
-// Where that fails the trail goes on in the old file. It does nothing for standard output.
+// patience returns how long a line may take: no time while the output is stuck.
+func (l *Log) patience() time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.since.IsZero() && time.Since(l.since) >= patience {
+		return 0
+	}
+	return patience
+}
+
+// run writes what is queued until Close.
+func (l *Log) run() {
+	defer close(l.stopped)
+	for q := range l.queue {
+		q.done <- l.writeLine(q.line)
+	}
+}
+
+// writeLine holds no lock while it writes. A file that was closed under its hands was replaced by Reopen.
+func (l *Log) writeLine(line []byte) error {
+	for {
+		l.mu.Lock()
+		out := l.out
+		l.since = time.Now()
+		l.mu.Unlock()
+		if out == nil {
+			return os.ErrClosed
+		}
+		err := out.write(line)
+		l.mu.Lock()
+		replaced := l.out != out
+		l.since = time.Time{}
+		l.mu.Unlock()
+		if !replaced || !errors.Is(err, os.ErrClosed) {
+			return err
+		}
+	}
+}
+
+// Reopen opens the file anew by its path, for whoever has renamed it, as logrotate does. No line is lost meanwhile, and
+// one that is stuck in a FIFO goes to what stands in its place. Where opening fails the trail goes on in the old file.
+// It does nothing for standard output, and for a file that is still in its place.
 func (l *Log) Reopen() error {
 	if l == nil {
 		return nil
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	switch {
-	case l.out == nil:
-		return fmt.Errorf("reopen audit log: %w", os.ErrClosed)
-	case l.file == nil:
+	l.reopening.Lock()
+	defer l.reopening.Unlock()
+	old, err := l.output()
+	if err != nil {
+		return fmt.Errorf("reopen audit log: %w", err)
+	}
+	if old.file == nil {
 		return nil
 	}
-	file, torn, err := openFile(l.path)
+	out, err := openFile(l.path)
 	if err != nil {
 		return err
 	}
-	old := l.file
-	l.out, l.file, l.torn = file, file, torn
-	if err := old.Close(); err != nil {
+	if old.same(out) || !l.replace(old, out) {
+		old = out
+	}
+	if err := old.close(); err != nil {
 		return fmt.Errorf("close old audit log: %w", err)
 	}
 	return nil
 }
 
-// Close closes the file. What is written later fails with os.ErrClosed.
-func (l *Log) Close() error {
-	if l == nil {
-		return nil
-	}
+// output returns the output until Close.
+func (l *Log) output() (*output, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	file := l.file
-	l.out, l.file = nil, nil
-	if file == nil {
+	if l.closed {
+		return nil, os.ErrClosed
+	}
+	return l.out, nil
+}
+
+// replace puts an output in the place of another one, unless Close has ended that.
+func (l *Log) replace(old, out *output) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.out != old {
+		return false
+	}
+	l.out = out
+	return true
+}
+
+// Close writes what is queued, for a second at most, and closes the file. What is left in the queue then is lost, of
+// which whoever wrote it had an error. What is written later fails with os.ErrClosed.
+func (l *Log) Close() error {
+	if l == nil || !l.stop() {
 		return nil
 	}
-	if err := file.Close(); err != nil {
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	select {
+	case <-l.stopped:
+	case <-timer.C:
+	}
+	l.mu.Lock()
+	out := l.out
+	l.out = nil
+	l.mu.Unlock()
+	if err := out.close(); err != nil {
 		return fmt.Errorf("close audit log: %w", err)
 	}
 	return nil
+}
+
+// stop ends the queue, and tells whether it had not ended before.
+func (l *Log) stop() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return false
+	}
+	l.closed = true
+	close(l.queue)
+	return true
 }

@@ -17,7 +17,12 @@ import (
 
 func open(t *testing.T, path string) *Log {
 	t.Helper()
-	l, err := Open(path, io.Discard)
+	return openTo(t, path, io.Discard)
+}
+
+func openTo(t *testing.T, path string, stdout io.Writer) *Log {
+	t.Helper()
+	l, err := Open(path, stdout)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,8 +36,8 @@ func open(t *testing.T, path string) *Log {
 
 func write(t *testing.T, l *Log, path string) {
 	t.Helper()
-	if err := l.Write(Event{Path: path}); err != nil {
-		t.Fatal(err)
+	if n, err := l.Write(Event{Path: path}); n != 1 || err != nil {
+		t.Fatalf("got %d, %v; want 1, nil", n, err)
 	}
 }
 
@@ -145,7 +150,7 @@ func TestLog_Concurrent(t *testing.T) {
 		}
 		running.Go(func() {
 			for n := range each {
-				if err := l.Write(Event{Path: path}); err != nil {
+				if _, err := l.Write(Event{Path: path}); err != nil {
 					t.Error(err)
 				}
 				if n%50 == 0 {
@@ -194,7 +199,7 @@ func TestLog_ReopenTorn(t *testing.T) {
 		{true, "", []string{"a"}},
 		{false, "{\"pa", []string{"{\"pa\n", "a"}},
 	} {
-		l.torn = step.torn
+		l.out.torn = step.torn
 		if err := os.Rename(file, filepath.Join(dir, "audit.log.1")); err != nil {
 			t.Fatal(err)
 		}
@@ -239,7 +244,7 @@ func TestLog_FullDisk(t *testing.T) {
 	}
 	l := open(t, file)
 	for range 2 {
-		if err := l.Write(Event{Path: "lost"}); !errors.Is(err, syscall.ENOSPC) {
+		if _, err := l.Write(Event{Path: "lost"}); !errors.Is(err, syscall.ENOSPC) {
 			t.Errorf("got %v, want %v", err, syscall.ENOSPC)
 		}
 	}
@@ -282,11 +287,8 @@ func TestLog_PartOfALine(t *testing.T) {
 	for _, silent := range []bool{false, true} {
 		for room := range whole {
 			out := &limited{room: room, silent: silent}
-			l, err := Open("-", out)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := l.Write(Event{Path: "a"}); err == nil {
+			l := openTo(t, "-", out)
+			if _, err := l.Write(Event{Path: "a"}); err == nil {
 				t.Errorf("room for %d bytes: no error", room)
 			}
 			write(t, l, "b")
@@ -305,13 +307,10 @@ func TestLog_PartOfALine(t *testing.T) {
 // The newline that ends the torn line may be all that there is room for.
 func TestLog_RoomForTheNewline(t *testing.T) {
 	out := &limited{room: 3}
-	l, err := Open("-", out)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := openTo(t, "-", out)
 	for _, room := range []int{3, 0, 1} {
 		out.room = room
-		if err := l.Write(Event{Path: "lost"}); !errors.Is(err, syscall.ENOSPC) {
+		if _, err := l.Write(Event{Path: "lost"}); !errors.Is(err, syscall.ENOSPC) {
 			t.Errorf("room for %d bytes: got %v, want %v", room, err, syscall.ENOSPC)
 		}
 	}
@@ -330,7 +329,7 @@ func TestLog_Closed(t *testing.T) {
 				t.Errorf("%s: close: %v", path, err)
 			}
 		}
-		if err := l.Write(Event{}); !errors.Is(err, os.ErrClosed) {
+		if _, err := l.Write(Event{}); !errors.Is(err, os.ErrClosed) {
 			t.Errorf("%s: write: got %v, want %v", path, err, os.ErrClosed)
 		}
 		if err := l.Reopen(); !errors.Is(err, os.ErrClosed) {
@@ -341,7 +340,10 @@ func TestLog_Closed(t *testing.T) {
 
 func TestLog_Nil(t *testing.T) {
 	var l *Log
-	if err := errors.Join(l.Write(Event{}), l.Reopen(), l.Close()); err != nil {
+	if n, err := l.Write(Event{}, Event{}); n != 2 || err != nil {
+		t.Errorf("got %d, %v; want 2, nil", n, err)
+	}
+	if err := errors.Join(l.Reopen(), l.Close()); err != nil {
 		t.Error(err)
 	}
 }

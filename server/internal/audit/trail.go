@@ -28,8 +28,10 @@ func FromContext(ctx context.Context) *Trail {
 	return t
 }
 
-// SetPrincipal says who calls.
-func (t *Trail) SetPrincipal(name string) { t.set(func(e *Event) { e.Principal = name }) }
+// SetPrincipal says who calls, and what they are known by.
+func (t *Trail) SetPrincipal(name, credential string) {
+	t.set(func(e *Event) { e.Principal, e.Credential = name, credential })
+}
 
 // SetPeer says from which address the call comes.
 func (t *Trail) SetPeer(address string) { t.set(func(e *Event) { e.Peer = address }) }
@@ -98,6 +100,7 @@ func (t *Trail) Events() []Event {
 func (e Event) within(call Event) Event {
 	for _, f := range []struct{ field, common *string }{
 		{&e.Principal, &call.Principal},
+		{&e.Credential, &call.Credential},
 		{&e.Peer, &call.Peer},
 		{&e.Method, &call.Method},
 		{&e.Namespace, &call.Namespace},

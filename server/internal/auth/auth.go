@@ -7,8 +7,8 @@
 //	client certificate            the name in it: its first URI, else its first DNS name, else its common name
 //	unix socket                   the user of the process at the other end
 //
-// So a good certificate does not save a bad token. All that fails has one error with one text. What fails too often
-// from one address is answered late; what is good never is.
+// So a good certificate does not save a bad token. All that fails has one error with one text. Failures that come too
+// often from one address are marked, so that the log need not tell of each; nothing that is good waits for them.
 //
 // A Principal answers what it may do: it has rights on the namespaces that match patterns. Whoever may do nothing in a
 // namespace is not to learn whether it exists.
@@ -19,6 +19,8 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"fmt"
+	"log/slog"
 	"net/http"
 	"net/netip"
 	"strings"
@@ -38,6 +40,7 @@ type Options struct {
 	JWT      *JWTVerifier     // nil: JWTs are not accepted. The caller closes it.
 	Now      func() time.Time // nil: time.Now
 	Throttle Throttle         // of failures
+	Logger   *slog.Logger     // for the first use of each token; nil: none
 }
 
 // Authenticator answers who calls. It is safe for concurrent use.
@@ -45,6 +48,7 @@ type Authenticator struct {
 	jwt      *JWTVerifier
 	now      func() time.Time
 	throttle *throttle
+	logger   *slog.Logger
 
 	policy atomic.Pointer[Policy]
 	cas    atomic.Pointer[clientCAs]
@@ -55,7 +59,12 @@ func New(opts Options) *Authenticator {
 	if opts.Now == nil {
 		opts.Now = time.Now
 	}
-	a := &Authenticator{jwt: opts.JWT, now: opts.Now, throttle: newThrottle(opts.Throttle, opts.Now)}
+	if opts.Logger == nil {
+		opts.Logger = slog.New(slog.DiscardHandler)
+	}
+	a := &Authenticator{
+		jwt: opts.JWT, now: opts.Now, throttle: newThrottle(opts.Throttle, opts.Now), logger: opts.Logger,
+	}
 	a.SetPolicy(opts.Policy)
 	a.SetClientCAs(nil)
 	return a
@@ -75,23 +84,28 @@ func (a *Authenticator) SetPolicy(p *Policy) {
 func (a *Authenticator) SetClientCAs(pool *x509.CertPool) { a.cas.Store(newClientCAs(pool)) }
 
 // Authenticate answers who makes a gRPC call. Its error is ErrUnauthenticated, which wraps the cause for the log. It
-// may take a second for who fails too often.
+// answers at once, except for a JWT whose key is being fetched, and few wait for that at a time.
 func (a *Authenticator) Authenticate(ctx context.Context) (*Principal, error) {
 	shown := shown{authorization: metadata.ValueFromIncomingContext(ctx, "authorization")}
 	shown.addPeer(ctx)
 	return a.authenticate(ctx, shown)
 }
 
-// AuthenticateHTTP answers who makes an HTTP request, as Authenticate does. Where the server of a unix socket puts a
-// peer.Peer with PeerInfo into the context of its connections, the user of the process counts.
+// AuthenticateHTTP answers who makes an HTTP request, as Authenticate does; but it takes a second for who fails too
+// often. Where the server of a unix socket puts a peer.Peer with PeerInfo into the context of its connections, the user
+// of the process counts.
 func (a *Authenticator) AuthenticateHTTP(r *http.Request) (*Principal, error) {
 	shown := shown{authorization: r.Header.Values("Authorization")}
 	shown.addPeer(r.Context())
 	shown.tls = r.TLS
 	if remote, err := netip.ParseAddrPort(r.RemoteAddr); err == nil {
-		shown.address = throttleKey(remote.Addr())
+		shown.address = hostKey(remote.Addr())
 	}
-	return a.authenticate(r.Context(), shown)
+	p, err := a.authenticate(r.Context(), shown)
+	if IsThrottled(err) {
+		a.throttle.pause(r.Context(), shown.address)
+	}
+	return p, err
 }
 
 // shown is what a caller shows of itself.
@@ -100,7 +114,7 @@ type shown struct {
 	tls           *tls.ConnectionState // nil: none
 	uid           uint32
 	hasUID        bool
-	address       netip.Addr // as throttleKey returns it
+	address       netip.Addr // as PeerKey returns it
 }
 
 // addPeer adds what the connection of a call shows.
@@ -109,7 +123,7 @@ func (s *shown) addPeer(ctx context.Context) {
 	if !ok {
 		return
 	}
-	s.address = peerKey(p.Addr)
+	s.address = PeerKey(p.Addr)
 	s.tls = tlsState(p.AuthInfo)
 	if info, ok := p.AuthInfo.(PeerInfo); ok {
 		s.uid, s.hasUID = info.UID, info.HasUID
@@ -119,9 +133,7 @@ func (s *shown) addPeer(ctx context.Context) {
 func (a *Authenticator) authenticate(ctx context.Context, s shown) (*Principal, error) {
 	principal, err := a.identify(ctx, s)
 	if err != nil {
-		// Only now, so that what is good never waits.
-		throttled := a.throttle.fail(ctx, s.address)
-		return nil, &unauthenticatedError{cause: err, throttled: throttled}
+		return nil, &unauthenticatedError{cause: err, throttled: a.throttle.fail(s.address)}
 	}
 	return principal, nil
 }
@@ -147,7 +159,10 @@ func (a *Authenticator) identify(ctx context.Context, s shown) (*Principal, erro
 		if err != nil {
 			return nil, err
 		}
-		return known(policy.byCertificate(name), errCertificate)
+		if p := policy.byCertificate(name); p != nil {
+			return p, nil
+		}
+		return nil, fmt.Errorf("%w: %.*q", errCertificate, MaxCredentialBytes, name)
 	}
 	if s.hasUID {
 		return known(policy.byUID(s.uid), errUID)
@@ -167,8 +182,13 @@ func (a *Authenticator) byAuthorization(ctx context.Context, policy *Policy, val
 	if !ok {
 		return nil, errAuthorization
 	}
-	if p := policy.byToken(token); p != nil {
-		return p, nil
+	if entry := policy.byToken(token); entry != nil {
+		if entry.firstUse() {
+			// Whoever replaces a token learns by it that the old one is still in use.
+			a.logger.InfoContext(ctx, "token used for the first time since the principals were read",
+				"principal", entry.principal.Name, "token", entry.hash.short())
+		}
+		return entry.principal, nil
 	}
 	if a.jwt == nil || strings.Count(token, ".") != 2 {
 		return nil, errToken

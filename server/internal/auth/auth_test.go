@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -158,6 +159,33 @@ func TestAuthenticate_UIDs(t *testing.T) {
 	request := httptest.NewRequestWithContext(fromUID(t.Context(), 1000, true), http.MethodGet, "/", nil)
 	p, err = a.AuthenticateHTTP(request)
 	wantName(t, p, err, "process")
+}
+
+// Whoever replaces a token learns from the log whether the old one is still used.
+func TestAuthenticate_FirstUseOfToken(t *testing.T) {
+	text := fmt.Sprintf("principals: [{name: p, tokens: [%q, %q]}]", hashOf("test"), hashOf("good-token"))
+	var log strings.Builder
+	a := New(Options{Policy: mustParse(t, text), Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	use := func(token string, want string) {
+		t.Helper()
+		log.Reset()
+		if _, err := a.Authenticate(call(t.Context(), "Bearer "+token)); err != nil && want != "" {
+			t.Fatal(err)
+		}
+		_, got, _ := strings.Cut(log.String(), "level=")
+		if got != want {
+			t.Errorf("%s: got the line %q, want %q", token, got, want)
+		}
+	}
+	const first = `INFO msg="token used for the first time since the principals were read" principal=p token=`
+	use("bad-token", "")
+	use("test", first+"9f86d081884c\n")
+	use("test", "")
+	use("good-token", first+strings.TrimPrefix(hashOf("good-token"), hashPrefix)[:12]+"\n")
+	use("good-token", "")
+	a.SetPolicy(mustParse(t, text)) // as a reload does
+	use("test", first+"9f86d081884c\n")
+	use("test", "")
 }
 
 func TestAuthenticator_SetPolicy(t *testing.T) {

@@ -181,6 +181,24 @@ func TestAuthenticate_OtherCertificates(t *testing.T) {
 	wantCause(t, p, err, errCertificate)
 }
 
+// The name is that of an authority that is trusted; nevertheless it must do no harm to the log.
+func TestAuthenticate_UnknownCertificateIsNamed(t *testing.T) {
+	ca := newIssuer(t, nil)
+	a := newCertificateAuthenticator(t, time.Now)
+	a.SetClientCAs(ca.pool())
+	for name, want := range map[string]string{
+		"x.acme.internal": `"x.acme.internal"`,
+		"a\n\u202eb":      `"a\n\u202eb"`,
+		strings.Repeat("a", 2*MaxCredentialBytes): `"` + strings.Repeat("a", MaxCredentialBytes) + `"`,
+	} {
+		p, err := a.Authenticate(shows(t.Context(), ca.client(t, withCommonName(name)).Leaf))
+		wantCause(t, p, err, errCertificate)
+		if got, want := errors.Unwrap(err).Error(), "unknown name in a client certificate: "+want; got != want {
+			t.Errorf("got cause %s, want %s", got, want)
+		}
+	}
+}
+
 func TestAuthenticate_BadCertificates(t *testing.T) {
 	ca, other := newIssuer(t, nil), newIssuer(t, nil)
 	middle := newIssuer(t, ca)

@@ -12,7 +12,6 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
-	"os"
 	"slices"
 	"time"
 
@@ -74,15 +73,6 @@ func verifies(key jwkset.JWK) bool {
 func isWeak(key jwkset.JWK) bool {
 	public, ok := key.Key().(*rsa.PublicKey)
 	return ok && public.N.BitLen() < minRSABits
-}
-
-func readFile(path string) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = f.Close() }()
-	return readAll(f)
 }
 
 func readAll(r io.Reader) ([]byte, error) {

@@ -1,10 +1,12 @@
 package auth
 
 import (
+	"bytes"
 	"context"
 	"crypto/ecdsa"
 	"crypto/ed25519"
 	"crypto/rsa"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -23,6 +25,7 @@ const (
 	DefaultLeeway = 30 * time.Second
 	MaxLeeway     = 5 * time.Minute
 	maxKeyIDBytes = 256
+	maxJWTTime    = 253402300799 // the end of the year 9999; beyond it the library's times overflow
 )
 
 // DefaultAlgorithms are the signatures that are accepted where nothing else is said, and all that can be. The others
@@ -124,6 +127,7 @@ func (v *JWTVerifier) Close() { v.keys.close() }
 // Causes of failures of JWTs. The library's own errors hold parts of the token.
 var (
 	errJWT          = errors.New("JWT: malformed")
+	errJWTTwice     = errors.New("JWT: a name is there twice in the header or the claims")
 	errJWTType      = errors.New("JWT: another type of token")
 	errJWTCritical  = errors.New("JWT: with an extension that is not understood")
 	errJWTKey       = errors.New("JWT: unknown key")
@@ -161,7 +165,13 @@ func (v *JWTVerifier) check(token string) (string, error) {
 
 // key returns what a JWT is to be verified by. Its algorithm is one that is accepted.
 func (v *JWTVerifier) key(token *jwt.Token) (any, error) {
+	if err := v.checkNames(token.Raw); err != nil {
+		return nil, err
+	}
 	if err := checkHeader(token.Header); err != nil {
+		return nil, err
+	}
+	if err := checkTimes(token.Claims); err != nil {
 		return nil, err
 	}
 	found, err := v.keyfunc.Keyfunc(token)
@@ -184,6 +194,62 @@ func (v *JWTVerifier) key(token *jwt.Token) (any, error) {
 		return nil, errJWTKey
 	}
 	return set, nil
+}
+
+// checkNames refuses a header or claims with a name that is there twice. The library takes the last value, and whoever
+// else has checked the token may have taken the first.
+func (v *JWTVerifier) checkNames(token string) error {
+	for _, part := range strings.Split(token, ".")[:2] {
+		object, err := v.parser.DecodeSegment(part)
+		if err != nil {
+			return errJWT
+		}
+		if err := checkNamesOf(object); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func checkNamesOf(object []byte) error {
+	decoder := json.NewDecoder(bytes.NewReader(object))
+	if _, err := decoder.Token(); err != nil { // its brace
+		return errJWT
+	}
+	seen := map[json.Token]bool{}
+	for decoder.More() {
+		name, err := decoder.Token()
+		if err != nil {
+			return errJWT
+		}
+		if seen[name] {
+			return errJWTTwice
+		}
+		seen[name] = true
+		var value json.RawMessage
+		if err := decoder.Decode(&value); err != nil {
+			return errJWT
+		}
+	}
+	return nil
+}
+
+// checkTimes refuses numbers that are no times. The library turns them into others.
+func checkTimes(claims jwt.Claims) error {
+	values, ok := claims.(jwt.MapClaims)
+	if !ok {
+		return errJWTClaims
+	}
+	for _, name := range []string{"exp", "nbf", "iat"} {
+		value, ok := values[name]
+		if !ok {
+			continue
+		}
+		if seconds, ok := value.(float64); !ok || seconds < 0 || seconds > maxJWTTime {
+			return errJWTClaims
+		}
+	}
+	return nil
 }
 
 // checkHeader checks what the library does not.
@@ -225,7 +291,9 @@ func fits(method jwt.SigningMethod, key any) bool {
 
 // jwtCause returns why a JWT is not good.
 func jwtCause(err error) error {
-	for _, cause := range []error{errJWT, errJWTType, errJWTCritical, errJWTKey, errJWTKeyType} {
+	for _, cause := range []error{
+		errJWT, errJWTTwice, errJWTType, errJWTCritical, errJWTClaims, errJWTKey, errJWTKeyType,
+	} {
 		if errors.Is(err, cause) {
 			return cause
 		}

@@ -16,6 +16,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -200,6 +201,21 @@ func TestAuthenticate_JWT(t *testing.T) {
 		{"subject in another case of the name", rs256(object{"sub": "x", "SUB": "user-42"}, nil), errSubject},
 		{"another subject", rs256(object{"sub": "user-43"}, nil), errSubject},
 
+		{"times at their ends", rs256(object{"exp": 253402300799, "nbf": 0, "iat": 0}, nil), nil},
+		{"expiry beyond all times", rs256(object{"exp": 1e300}, nil), errJWTClaims},
+		{"expiry in the year 10000", rs256(object{"exp": 253402300800}, nil), errJWTClaims},
+		{"not before beyond all times", rs256(object{"nbf": 1e300}, nil), errJWTClaims},
+		{"not before that overflows", rs256(object{"nbf": 9.3e18}, nil), errJWTClaims},
+		{"not before all times", rs256(object{"nbf": -1}, nil), errJWTClaims},
+		{"issued beyond all times", rs256(object{"iat": 1e300}, nil), errJWTClaims},
+
+		{"names that are there once", signed(`{"alg":"RS256","kid":"rsa"}`, claimsWith(`"x":{"sub":"x","sub":["x",{}]}`)), nil},
+		{"claim twice", signed(`{"alg":"RS256","kid":"rsa"}`, claimsWith(`"sub":"user-42"`)), errJWTTwice},
+		{"claim twice, escaped", signed(`{"alg":"RS256","kid":"rsa"}`, claimsWith(`"s\u0075b":"user-42"`)), errJWTTwice},
+		{"unknown claim twice", signed(`{"alg":"RS256","kid":"rsa"}`, claimsWith(`"x":{},"x":[]`)), errJWTTwice},
+		{"header twice", signed(`{"alg":"RS256","kid":"none","kid":"rsa"}`, claimsWith(`"x":1`)), errJWTTwice},
+		{"algorithm twice", signed(`{"alg":"none","alg":"RS256","kid":"rsa"}`, claimsWith(`"x":1`)), errJWTTwice},
+
 		{"typ at+jwt", rs256(nil, object{"typ": "at+jwt"}), nil},
 		{"typ application/at+JWT", rs256(nil, object{"typ": "application/at+JWT"}), nil},
 		{"no typ", rs256(nil, object{"typ": nil}), nil},
@@ -228,6 +244,18 @@ func TestAuthenticate_JWT(t *testing.T) {
 			wantName(t, p, err, want)
 		})
 	}
+}
+
+// claimsWith are the claims of a JWT that is good, and one more member.
+func claimsWith(member string) string {
+	return strings.TrimSuffix(string(must(json.Marshal(goodClaims(jwtNow)))), "}") + "," + member + "}"
+}
+
+// signed is a JWT of two texts.
+func signed(header, claims string) string {
+	encode := base64.RawURLEncoding.EncodeToString
+	text := encode([]byte(header)) + "." + encode([]byte(claims))
+	return text + "." + encode(must(jwt.SigningMethodRS256.Sign(text, rsaKey())))
 }
 
 // unsigned is a JWT with an algorithm and no signature.
@@ -285,6 +313,10 @@ func TestAuthenticate_JWTAlgorithmsAndLeeway(t *testing.T) {
 
 func TestNewJWTVerifier_Errors(t *testing.T) {
 	keys := writeKeys(t, allKeys())
+	fifo := filepath.Join(t.TempDir(), "jwks.fifo")
+	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	good := JWTOptions{JWKS: keys, Issuer: "i", Audience: "a"}
 	tests := []struct {
 		name   string
@@ -308,6 +340,10 @@ func TestNewJWTVerifier_Errors(t *testing.T) {
 		},
 		{"no host", func(o *JWTOptions) { o.JWKS = "https:///keys" }, "JWTs: the URL of the keys has no host"},
 		{"malformed", func(o *JWTOptions) { o.JWKS = "https://a b/" }, "JWTs: the URL of the keys is malformed"},
+		{
+			"a FIFO", func(o *JWTOptions) { o.JWKS = fifo }, // which nobody would ever write
+			"read keys of JWTs: read " + fifo + ": it must be a regular file, since it is read again",
+		},
 		{"no file", func(o *JWTOptions) { o.JWKS = keys + "x" }, "read keys of JWTs: open " + keys + "x: no such file"},
 	}
 	for _, test := range tests {

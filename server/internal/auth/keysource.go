@@ -11,13 +11,15 @@ import (
 	"time"
 
 	"github.com/MicahParks/jwkset"
+
+	"github.com/seed-7f2870e1/memoryd/server/internal/regular"
 )
 
 // When keys are fetched.
 const (
 	refreshEvery  = time.Hour
 	refreshAfter  = time.Minute // since the last time: not more often for keys that are not known, and after a failure
-	maxKeyWaiters = 1000        // calls that wait for keys at once
+	maxKeyWaiters = 16          // calls that wait for keys at once; others fail
 )
 
 // keySource holds the keys of an issuer. Those of a URL are fetched by one goroutine: every hour, a minute after it
@@ -41,7 +43,7 @@ type keySource struct {
 func newKeySource(ctx context.Context, opts JWTOptions) (*keySource, error) {
 	s := &keySource{storage: jwkset.NewMemoryStorage(), logger: opts.Logger}
 	if !strings.HasPrefix(opts.JWKS, "http://") && !strings.HasPrefix(opts.JWKS, "https://") {
-		s.read = func(context.Context) ([]byte, error) { return readFile(opts.JWKS) }
+		s.read = func(context.Context) ([]byte, error) { return regular.ReadFile(opts.JWKS, maxJWKSBytes) }
 		return s, s.reload()
 	}
 	u, err := url.Parse(opts.JWKS)

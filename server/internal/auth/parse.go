@@ -82,11 +82,13 @@ func (p *parser) entry(node *yaml.Node) error {
 	if err := p.tokens(fields["tokens"], principal); err != nil {
 		return err
 	}
-	err = namesOf(fields["certificates"], "certificates", principal, p.policy.certificates, &p.policy.anyCertificate)
+	err = namesOf(fields["certificates"], "certificates", certificateCredential, principal, p.policy.certificates,
+		&p.policy.anyCertificate)
 	if err != nil {
 		return err
 	}
-	err = namesOf(fields["jwt_subjects"], "jwt_subjects", principal, p.policy.subjects, &p.policy.anySubject)
+	err = namesOf(fields["jwt_subjects"], "jwt_subjects", jwtCredential, principal, p.policy.subjects,
+		&p.policy.anySubject)
 	if err != nil {
 		return err
 	}
@@ -159,7 +161,7 @@ func (p *parser) tokens(node *yaml.Node, principal *Principal) error {
 			return lineError(value, "principal %q: a value of tokens is there twice; principal %q has it", principal.Name,
 				other.principal.Name)
 		}
-		p.policy.tokens[hash] = &tokenEntry{hash, principal}
+		p.policy.addToken(hash, principal)
 	}
 	return nil
 }
@@ -175,7 +177,7 @@ func parseHash(text string) (hash tokenHash, ok bool) {
 
 // namesOf reads the names of certificates or the subjects of JWTs of a principal.
 func namesOf(
-	node *yaml.Node, key string, principal *Principal, taken map[string]*Principal, others **access,
+	node *yaml.Node, key, credential string, principal *Principal, taken map[string]*Principal, others **access,
 ) error {
 	values, err := sequence(node, key)
 	if err != nil {
@@ -203,7 +205,7 @@ func namesOf(
 			return lineError(value, "principal %q: %q is there twice in %s; principal %q has it", principal.Name, text, key,
 				other.Name)
 		}
-		taken[text] = principal
+		taken[text] = principal.knownBy(credential + text)
 	}
 	return nil
 }
@@ -219,11 +221,15 @@ func (p *parser) uids(node *yaml.Node, principal *Principal) error {
 		if value.Kind != yaml.ScalarNode || value.Tag != "!!int" || err != nil || uid == noUID {
 			return lineError(value, "principal %q: a value of uids is not the number of a user", principal.Name)
 		}
+		if uid == overflowUID {
+			return lineError(value, "principal %q: %d in uids is no user, but what the kernel tells of all who have no number "+
+				"here, as those of another container; nothing can be granted to it", principal.Name, uid)
+		}
 		if other := p.policy.uids[uint32(uid)]; other != nil {
 			return lineError(value, "principal %q: %d is there twice in uids; principal %q has it", principal.Name, uid,
 				other.Name)
 		}
-		p.policy.uids[uint32(uid)] = principal
+		p.policy.addUID(uint32(uid), principal)
 	}
 	return nil
 }

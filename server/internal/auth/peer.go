@@ -8,8 +8,12 @@ import (
 	"google.golang.org/grpc/credentials"
 )
 
-// noUID is the number that stands for no user.
-const noUID = math.MaxUint32
+const (
+	// noUID is the number that stands for no user.
+	noUID = math.MaxUint32
+	// overflowUID is what Linux tells of every user that the namespace of this process has no number for.
+	overflowUID = 65534
+)
 
 // PeerInfo is what the transport credentials of a unix socket know of the other end.
 type PeerInfo struct {
@@ -25,8 +29,8 @@ func (PeerInfo) AuthType() string { return "unix" }
 // other connections and where the system does not tell. Wrappers of a connection are looked through if they have a
 // method NetConn, as those of crypto/tls do.
 //
-// Linux tells 65534 of every user that the namespace of this process has no number for: it is not to be granted
-// anything.
+// It may be 65534, which a policy grants nothing: on Linux it stands for every user that the namespace of this process
+// has no number for.
 func PeerUID(conn net.Conn) (uint32, bool) {
 	if conn == nil || conn.LocalAddr() == nil || conn.LocalAddr().Network() != "unix" {
 		return 0, false

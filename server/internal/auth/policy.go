@@ -3,6 +3,9 @@ package auth
 import (
 	"crypto/sha256"
 	"crypto/subtle"
+	"encoding/hex"
+	"strconv"
+	"sync/atomic"
 )
 
 // Limits of a policy.
@@ -17,6 +20,17 @@ const (
 	certificatePrefix = "certificate:"
 	jwtPrefix         = "jwt:"
 )
+
+// What credentials of each kind begin with in the log.
+const (
+	tokenCredential       = "token "
+	certificateCredential = "certificate "
+	jwtCredential         = "jwt "
+	uidCredential         = "uid "
+)
+
+// shortHashBytes is how much of the hash of a token the log has: enough to find it in the policy.
+const shortHashBytes = 6
 
 // anyone stands in a policy for every certificate, or every JWT, without an entry of its own.
 const anyone = "*"
@@ -36,9 +50,32 @@ type Policy struct {
 
 type tokenHash [sha256.Size]byte
 
+// short is the beginning of the hash in hexadecimal.
+func (h tokenHash) short() string { return hex.EncodeToString(h[:shortHashBytes]) }
+
 type tokenEntry struct {
 	hash      tokenHash
 	principal *Principal
+	used      atomic.Bool // since the policy was read
+}
+
+// firstUse tells whether the token is used for the first time since the policy was read, which it is once.
+func (e *tokenEntry) firstUse() bool { return !e.used.Load() && e.used.CompareAndSwap(false, true) }
+
+// knownBy returns the principal as who shows one of its credentials.
+func (p *Principal) knownBy(credential string) *Principal {
+	known := *p
+	known.Credential = credential
+	return &known
+}
+
+func (p *Policy) addToken(hash tokenHash, principal *Principal) {
+	known := principal.knownBy(tokenCredential + hashPrefix + hash.short())
+	p.tokens[hash] = &tokenEntry{hash: hash, principal: known}
+}
+
+func (p *Policy) addUID(uid uint32, principal *Principal) {
+	p.uids[uid] = principal.knownBy(uidCredential + strconv.FormatUint(uint64(uid), 10))
 }
 
 func newPolicy() *Policy {
@@ -69,35 +106,35 @@ func (p *Policy) Kinds() Kinds {
 	}
 }
 
-// byToken returns whose token it is, nil for nobody's.
-func (p *Policy) byToken(token string) *Principal {
+// byToken returns the entry of a token, nil where there is none.
+func (p *Policy) byToken(token string) *tokenEntry {
 	hash := tokenHash(sha256.Sum256([]byte(token)))
 	// The time of the look-up may tell how much of a hash is right; but who knows all of it still does not know the token.
 	entry := p.tokens[hash]
 	if entry == nil || subtle.ConstantTimeCompare(entry.hash[:], hash[:]) != 1 {
 		return nil
 	}
-	return entry.principal
+	return entry
 }
 
 // byCertificate returns whose certificate it is by the name in it, nil for nobody's.
 func (p *Policy) byCertificate(name string) *Principal {
-	return byName(p.certificates, p.anyCertificate, certificatePrefix, name)
+	return byName(p.certificates, p.anyCertificate, certificatePrefix, certificateCredential, name)
 }
 
 // bySubject returns whose JWT it is by its subject, nil for nobody's.
 func (p *Policy) bySubject(subject string) *Principal {
-	return byName(p.subjects, p.anySubject, jwtPrefix, subject)
+	return byName(p.subjects, p.anySubject, jwtPrefix, jwtCredential, subject)
 }
 
-func byName(entries map[string]*Principal, others *access, prefix, name string) *Principal {
+func byName(entries map[string]*Principal, others *access, prefix, credential, name string) *Principal {
 	if principal := entries[name]; principal != nil {
 		return principal
 	}
 	if others == nil || checkText(name, MaxCredentialBytes) != nil {
 		return nil
 	}
-	return &Principal{Name: prefix + name, access: others}
+	return &Principal{Name: prefix + name, Credential: credential + name, access: others}
 }
 
 // byUID returns whose process it is, nil for nobody's.

@@ -39,7 +39,7 @@ func TestParsePolicy(t *testing.T) {
 		"uid": p.byUID(0), "URI": p.byCertificate("spiffe://acme/support"),
 		"DNS name": p.byCertificate("support.acme.internal"), "subject": p.bySubject("user-42"),
 	} {
-		if got != support {
+		if got == nil || got.Name != support.Name || got.access != support.access {
 			t.Errorf("%s: got %v, want %v", name, got, support)
 		}
 	}
@@ -47,15 +47,35 @@ func TestParsePolicy(t *testing.T) {
 		t.Error("somebody unknown is somebody")
 	}
 	other := p.bySubject("user-43")
-	if other == nil || other.Name != "jwt:user-43" || !other.May(Write, "acme/shared") {
+	if other == nil || other.Name != "jwt:user-43" || other.Credential != "jwt user-43" || !other.May(Write, "acme/shared") {
 		t.Errorf("got %v for another subject", other)
 	}
 	other = p.byCertificate("x")
-	if other == nil || other.Name != "certificate:x" || other.MayAny("acme/shared") {
+	if other == nil || other.Name != "certificate:x" || other.Credential != "certificate x" || other.MayAny("acme/shared") {
 		t.Errorf("got %v for another certificate", other)
 	}
 	if diff := cmp.Diff(Kinds{true, true, true, true}, p.Kinds()); diff != "" {
 		t.Errorf("kinds (-want +got)\n%s", diff)
+	}
+}
+
+func TestPolicy_Credentials(t *testing.T) {
+	p := mustParse(t, "principals: [{name: p, tokens: ['"+hashOf("test")+"'], certificates: ['spiffe://acme/p', c], "+
+		"jwt_subjects: [s], uids: [1000, 0]}]")
+	for want, got := range map[string]*Principal{
+		"token sha256:9f86d081884c":   p.byToken("test").principal,
+		"certificate spiffe://acme/p": p.byCertificate("spiffe://acme/p"),
+		"certificate c":               p.byCertificate("c"),
+		"jwt s":                       p.bySubject("s"),
+		"uid 1000":                    p.byUID(1000),
+		"uid 0":                       p.byUID(0),
+	} {
+		if got.Credential != want {
+			t.Errorf("got %q, want %q", got.Credential, want)
+		}
+	}
+	if got := Everyone().Credential; got != "" {
+		t.Errorf("got %q for everyone, want nothing", got)
 	}
 }
 
@@ -155,6 +175,10 @@ var badPolicies = []struct{ name, text, want string }{
 	{"uid is a text", entry + "uids: ['0']", `line 3: principal "p": a value of uids is not the number of a user`},
 	{"uid below", entry + "uids: [-1]", `line 3: principal "p": a value of uids is not the number of a user`},
 	{"uid of nobody", entry + "uids: [4294967295]", `line 3: principal "p": a value of uids is not the number of a user`},
+	{
+		"uid of all who have none", entry + "uids: [65534]", `line 3: principal "p": 65534 in uids is no user, but what the ` +
+			`kernel tells of all who have no number here, as those of another container; nothing can be granted to it`,
+	},
 	{
 		"uid twice", entry + "uids: [1]\n- name: q\n  uids: [1]",
 		`line 5: principal "q": 1 is there twice in uids; principal "p" has it`,

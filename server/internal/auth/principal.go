@@ -58,6 +58,9 @@ func parseRight(name string) (Right, bool) {
 type Principal struct {
 	// Name is for the log and the audit trail. It is printable; "" is the name of Everyone and of nobody.
 	Name string
+	// Credential is what the caller was known by, for the log and the audit trail: "token sha256:9f86d081884c", with the
+	// beginning of its hash, "certificate NAME", "jwt SUBJECT" or "uid NUMBER". "" where nobody asked.
+	Credential string
 
 	access *access // nil: none
 }
