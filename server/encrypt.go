@@ -66,8 +66,8 @@ func Encrypt(ctx context.Context, dir string, k Keyset, logger *slog.Logger) (En
 	return report, nil
 }
 
-// KeysetUse returns how many namespaces of the store in a directory, which no server may have open, have a data key
-// that each key wraps, by its id. It needs no keyset. The store itself counts as one.
+// KeysetUse returns how many namespaces of the store in a directory, which no server may have open, need each key, by
+// its id. It needs no keyset. The store itself counts as one; while a rotation is under way it needs each of its keys.
 func KeysetUse(ctx context.Context, dir string) (use map[uint32]int, err error) {
 	store, err := boltkv.Open(ctx, boltkv.Options{Dir: dir, ReadOnly: true, LockTimeout: lockTimeout})
 	if err != nil {

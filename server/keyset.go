@@ -58,6 +58,9 @@ func NewKeyset(ctx context.Context, k Keyset) (id uint32, err error) {
 	if err != nil {
 		return 0, fmt.Errorf("make keyset: %w", err)
 	}
+	if info, err := os.Stat(k.File); err == nil && info.IsDir() {
+		return 0, fmt.Errorf("make keyset: %w", k.isDirectory())
+	}
 	file, err := os.OpenFile(k.File, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, fs.ErrExist) {
 		return 0, fmt.Errorf("make keyset: %w; it is left as it is: without it nobody could read what was encrypted with it",
@@ -90,10 +93,18 @@ func rotateKeyset(ctx context.Context, k Keyset) (id uint32, err error) {
 	if k.File, err = filepath.EvalSymlinks(k.File); err != nil {
 		return 0, err
 	}
+	info, err := os.Stat(k.File)
+	if err == nil && info.IsDir() {
+		err = k.isDirectory()
+	}
+	if err != nil {
+		return 0, err
+	}
 	temp := k.File + rotatingSuffix
 	file, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, fs.ErrExist) {
-		return 0, fmt.Errorf("%w: another rotation is under way, or was killed; if none runs, remove that file", err)
+		return 0, fmt.Errorf("%s is there (%w): another rotation runs, or one was killed before it took effect; "+
+			"if none runs, remove %s and rotate again", temp, fs.ErrExist, temp)
 	}
 	if err != nil {
 		return 0, err
@@ -103,7 +114,7 @@ func rotateKeyset(ctx context.Context, k Keyset) (id uint32, err error) {
 			err = errors.Join(err, os.Remove(temp))
 		}
 	}()
-	id, err = k.writeRotated(ctx, file)
+	id, err = k.writeRotated(ctx, file, info)
 	if err := errors.Join(err, file.Sync(), file.Close()); err != nil {
 		return 0, err
 	}
@@ -113,12 +124,8 @@ func rotateKeyset(ctx context.Context, k Keyset) (id uint32, err error) {
 	return id, syncDir(filepath.Dir(k.File))
 }
 
-// writeRotated writes the keyset with one key more.
-func (k Keyset) writeRotated(ctx context.Context, to *os.File) (id uint32, err error) {
-	info, err := os.Stat(k.File)
-	if err != nil {
-		return 0, err
-	}
+// writeRotated writes the keyset with one key more. The owner and the permissions are those of the file that is there.
+func (k Keyset) writeRotated(ctx context.Context, to *os.File, info fs.FileInfo) (id uint32, err error) {
 	handle, err := k.read(ctx)
 	if err != nil {
 		return 0, err
@@ -184,7 +191,7 @@ func (k Keyset) read(ctx context.Context) (*keyset.Handle, error) {
 		return nil, fmt.Errorf("read keyset: %w", err)
 	}
 	defer func() { _ = file.Close() }() // Nothing was written.
-	if err := k.checkMode(file); err != nil {
+	if err := k.checkFile(file); err != nil {
 		return nil, err
 	}
 	data, err := io.ReadAll(io.LimitReader(file, maxKeysetBytes+1))
@@ -194,17 +201,24 @@ func (k Keyset) read(ctx context.Context) (*keyset.Handle, error) {
 	return k.decode(ctx, data)
 }
 
-// checkMode returns an error where others than its owner can read a keyset in clear.
-func (k Keyset) checkMode(file *os.File) error {
+// checkFile returns an error for a directory, and where others than its owner can read a keyset in clear.
+func (k Keyset) checkFile(file *os.File) error {
 	info, err := file.Stat()
 	if err != nil {
 		return fmt.Errorf("read keyset: %w", err)
+	}
+	if info.IsDir() {
+		return fmt.Errorf("read keyset: %w", k.isDirectory())
 	}
 	if mode := info.Mode().Perm(); k.KeyURI == "" && mode&0o077 != 0 && runtime.GOOS != "windows" {
 		return fmt.Errorf("read keyset: others than its owner have access to %s (mode %#o), which holds keys in clear: "+
 			"run chmod 600 %s", k.File, mode, k.File)
 	}
 	return nil
+}
+
+func (k Keyset) isDirectory() error {
+	return fmt.Errorf("%s is a directory: name a file in it", k.File)
 }
 
 // decode reads a keyset from the bytes of its file. What Tink and the parser say of a keyset in clear may quote it, and

@@ -152,8 +152,10 @@ func TestRotateKeyset_Fails(t *testing.T) {
 	if err := os.WriteFile(lock, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := RotateKeyset(t.Context(), k); !errors.Is(err, fs.ErrExist) || !strings.Contains(err.Error(), lock) {
-		t.Errorf("beside another: got %v, want %v of %s", err, fs.ErrExist, lock)
+	want := "rotate keyset: " + lock + " is there (file already exists): another rotation runs, or one was killed before it " +
+		"took effect; if none runs, remove " + lock + " and rotate again"
+	if _, err := RotateKeyset(t.Context(), k); !errors.Is(err, fs.ErrExist) || err.Error() != want {
+		t.Errorf("beside another: got %v, want %s", err, want)
 	}
 	if err := os.Remove(lock); err != nil {
 		t.Fatal(err)
@@ -172,6 +174,27 @@ func TestRotateKeyset_Fails(t *testing.T) {
 	}
 	if entries, err := os.ReadDir(filepath.Dir(k.File)); err != nil || len(entries) != 1 {
 		t.Errorf("got files %v, %v, want the keyset alone", entries, err)
+	}
+}
+
+// A directory is told to be one, and nothing is made in it or beside it.
+func TestKeyset_Directory(t *testing.T) {
+	k := Keyset{File: filepath.Join(t.TempDir(), "keysets")}
+	if err := os.Mkdir(k.File, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for what, do := range map[string]func(ctx context.Context, k Keyset) (uint32, error){
+		"make keyset": NewKeyset, "rotate keyset": RotateKeyset,
+	} {
+		want := what + ": " + k.File + " is a directory: name a file in it"
+		if _, err := do(t.Context(), k); err == nil || err.Error() != want {
+			t.Errorf("got %v, want %s", err, want)
+		}
+	}
+	for _, dir := range []string{k.File, filepath.Dir(k.File)} {
+		if entries, err := os.ReadDir(dir); err != nil || len(entries) > 1 || len(entries) == 1 && dir == k.File {
+			t.Errorf("got files %v of %s, %v, want none", entries, dir, err)
+		}
 	}
 }
 
@@ -247,7 +270,8 @@ func TestKeyset_Unreadable(t *testing.T) {
 		{"URI of a keyset in clear", Keyset{File: good.File, KeyURI: encrypted.KeyURI}, "is not encrypted"},
 		{"another URI", Keyset{File: encrypted.File, KeyURI: fakeKeyURI(t)}, "decrypt it with fake-kms://"},
 		{"unknown service", Keyset{File: encrypted.File, KeyURI: "other-kms://key"}, "no key management service is known"},
-		{"a directory", Keyset{File: t.TempDir(), KeyURI: encrypted.KeyURI}, "read keyset"},
+		{"a directory", Keyset{File: t.TempDir()}, "is a directory: name a file in it"},
+		{"a directory, with a URI", Keyset{File: t.TempDir(), KeyURI: encrypted.KeyURI}, "is a directory: name a file in it"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			got, err := KeysetKeys(t.Context(), tt.keyset)
@@ -283,10 +307,13 @@ func keyValues(t testing.TB, content []byte) (values []string) {
 	return values
 }
 
-// stuckKMS is a key management service that does not answer until it is released.
-type stuckKMS struct{ release chan struct{} }
+// stuckKMS is a key management service, of one key, that does not answer until it is released.
+type stuckKMS struct {
+	uri     string
+	release chan struct{}
+}
 
-func (stuckKMS) Supported(uri string) bool { return strings.HasPrefix(uri, "stuck-kms://") }
+func (s stuckKMS) Supported(uri string) bool { return uri == s.uri }
 
 func (s stuckKMS) GetAEAD(string) (tink.AEAD, error) {
 	<-s.release
@@ -295,9 +322,11 @@ func (s stuckKMS) GetAEAD(string) (tink.AEAD, error) {
 
 // A key management service that does not answer stops no start, and no end, for ever.
 func TestKeyset_ServiceDoesNotAnswer(t *testing.T) {
-	k := Keyset{File: filepath.Join(t.TempDir(), "keyset.json"), KeyURI: "stuck-kms://key"}
+	dir := t.TempDir()
+	// A service stays registered, so that each run has one of its own.
+	k := Keyset{File: filepath.Join(dir, "keyset.json"), KeyURI: "stuck-kms://" + dir}
 	synctest.Test(t, func(t *testing.T) {
-		service := stuckKMS{make(chan struct{})}
+		service := stuckKMS{k.KeyURI, make(chan struct{})}
 		registry.RegisterKMSClient(service)
 		if _, err := NewKeyset(t.Context(), k); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("got %v, want %v", err, context.DeadlineExceeded)

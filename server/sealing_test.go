@@ -59,6 +59,8 @@ func TestNew_KeysetMismatch(t *testing.T) {
 	}
 	rotateTest(t, rotated)
 	plain, sealed, sealedLater := filledData(t), sealedData(t, k), sealedData(t, rotated)
+	rotating := sealedData(t, k)
+	beginRotation(t, rotating, rotated)
 	unsafe := newKeyset(t)
 	if err := os.Chmod(unsafe.File, 0o644); err != nil {
 		t.Fatal(err)
@@ -71,6 +73,7 @@ func TestNew_KeysetMismatch(t *testing.T) {
 		{"missing", sealed, "", sealkv.ErrNoKeyset, "it must be the keyset that the store was encrypted with"},
 		{"another", sealed, newKeyset(t).File, sealkv.ErrWrongKeyset, "is missing: it is not the keyset"},
 		{"older", sealedLater, k.File, sealkv.ErrWrongKeyset, "is missing: it is not the keyset"},
+		{"older, since a rotation that was interrupted", rotating, k.File, sealkv.ErrWrongKeyset, "is missing: it is not the keyset"},
 		{"plain store", plain, k.File, sealkv.ErrPlainStore, "it must be empty, since the store is not encrypted"},
 		{"no file", sealed, k.File + ".none", os.ErrNotExist, ""},
 		{"readable by others", sealed, unsafe.File, nil, "run chmod 600"},
@@ -102,6 +105,23 @@ func TestNew_KeysetMismatch(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// beginRotation opens a store with a keyset that was rotated, and is interrupted when one namespace has been seen to.
+func beginRotation(t *testing.T, data string, k Keyset) {
+	t.Helper()
+	store, err := k.openSealed(t.Context(), boltkv.Options{Dir: data})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	sealed, _ := kv.As[*sealkv.Store](store)
+	if err := sealed.Rewrap(ctx, func(sealkv.Progress) { cancel() }); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v, want %v", err, context.Canceled)
+	}
+	if err := store.Close(); err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -325,18 +345,18 @@ func TestSealing_Rotation(t *testing.T) {
 			t.Errorf("there is nothing to do, got the log %s", got)
 		}
 
-		below.BeforeUpdate = kvtest.OnCall(2, kv.ErrFull)
+		below.BeforeUpdate = kvtest.OnCall(3, kv.ErrFull) // After the seal check and one data key.
 		second := rotateTest(t, k)
 		if _, err := s.reloadable().load(t.Context(), nil); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()
-		if diff := cmp.Diff(1, keyUse(t, below)[second]); diff != "" {
+		if diff := cmp.Diff(2, keyUse(t, below)[second]); diff != "" {
 			t.Errorf("after a failure (-want +got):\n%s", diff)
 		}
 		time.Sleep(rewrapRetry)
 		synctest.Wait()
-		if diff := cmp.Diff(map[uint32]int{second: 3}, keyUse(t, below)); diff != "" {
+		if diff := cmp.Diff(map[uint32]int{second: 4}, keyUse(t, below)); diff != "" {
 			t.Errorf("after the next try (-want +got):\n%s", diff)
 		}
 		for _, want := range []string{"failed", "store is full", "the primary key wraps all data keys"} {

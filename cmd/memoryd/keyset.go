@@ -91,7 +91,8 @@ written stay as they are, and what is written from then on is encrypted with a n
 The keys that were there stay in the keyset. Backups that were made before need them; when no such backup is kept and
 "memoryd keyset status" shows no namespace for a key, nothing needs that key any more.
 
-Copy the new file to where the old one is kept. A crash leaves the old file or the new one.`,
+Copy the new file to where the old one is kept: a service that has written anything with the new one does not start with
+the old one any more. A crash leaves the old file or the new one.`,
 	}, func(cmd *cobra.Command, _ *settings, k server.Keyset) error {
 		id, err := server.RotateKeyset(cmd.Context(), k)
 		if err != nil {

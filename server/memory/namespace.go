@@ -176,8 +176,9 @@ func (m *Memory) UpdateSettings(ctx context.Context, name string, change Setting
 }
 
 // DeleteNamespace removes a namespace with everything in it. To readers it is empty at once; where it is too large for
-// one transaction, the rest goes in several, and what a crash left is removed by the next change. ErrNoNamespace where
-// it holds nothing.
+// one transaction, the rest goes in several, and what a crash left is removed by the next change. Where nothing of it
+// can be read or written, since its data key is damaged, it stays damaged to readers until all of it is gone.
+// ErrNoNamespace where it holds nothing.
 func (m *Memory) DeleteNamespace(ctx context.Context, name string) error {
 	_, err := m.update(ctx, name, request{}, step{cmd: deleteNamespace{}})
 	if errors.Is(err, kv.ErrCorrupt) { // What is to be deleted need not be read.
@@ -186,10 +187,11 @@ func (m *Memory) DeleteNamespace(ctx context.Context, name string) error {
 			return tx.Put(namespaceKey, h.encode())
 		})
 	}
-	if err != nil {
+	damaged := errors.Is(err, kv.ErrCorrupt) // It takes no mark either.
+	if err != nil && !damaged {
 		return err
 	}
-	return m.purge(ctx, name)
+	return m.purge(ctx, name, damaged)
 }
 
 // deleteNamespace marks a namespace as one to be deleted.
@@ -212,20 +214,23 @@ func (deleteNamespace) run(t *tree, _ []Path) (Result, error) {
 	return Result{}, nil
 }
 
-// purge removes what is left of a namespace that is being deleted.
-func (m *Memory) purge(ctx context.Context, name string) error {
+// purge removes what is left of a namespace that is being deleted, or is so damaged that nobody can tell.
+func (m *Memory) purge(ctx context.Context, name string, damaged bool) error {
 	const step = kv.MaxWrites / 2
 	for {
 		finished := false
 		err := m.store.Update(ctx, name, func(tx kv.Tx) error {
 			finished = true
 			t := &tree{reader: tx}
-			if _, err := t.read(nil); err != nil || !t.header.deleting {
+			_, err := t.read(nil)
+			switch {
+			case damaged && errors.Is(err, kv.ErrCorrupt): // It still is the one to be deleted.
+			case err != nil || !t.header.deleting:
 				return err // not deleting: someone else finished it
 			}
 			var keys [][]byte
 			scanned := 0
-			err := tx.Scan(kv.ScanOptions{KeysOnly: true, Limit: step}, func(key, _ []byte) error {
+			err = tx.Scan(kv.ScanOptions{KeysOnly: true, Limit: step}, func(key, _ []byte) error {
 				scanned++
 				if string(key) != string(namespaceKey) {
 					keys = append(keys, key)

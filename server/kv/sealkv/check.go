@@ -1,6 +1,7 @@
 package sealkv
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -24,7 +25,10 @@ var (
 	// checkName is the key of the seal check, by which a keyset that is not the store's is found out before anything is
 	// written with it. It is wrapped by the key that every data key was wrapped by when Rewrap last came to its end.
 	checkName = []byte("sealkv.check")
-	checkText = []byte("memoryd")
+	// nextPrefix, with the id of a key, is the key of another seal check, by the key that data keys have been wrapped by
+	// since then. A rotation that is interrupted by the next leaves several.
+	nextPrefix = []byte("sealkv.next.")
+	checkText  = []byte("memoryd")
 )
 
 // format is the version of what is stored. A newer one is refused.
@@ -32,8 +36,8 @@ const format = 1
 
 // CheckPlain returns ErrNoKeyset for a store that is sealed. It writes nothing.
 func CheckPlain(ctx context.Context, store kv.Store) error {
-	check, err := readCheck(ctx, store)
-	if err == nil && check != nil {
+	checks, err := checksOf(ctx, store)
+	if err == nil && len(checks) > 0 {
 		err = ErrNoKeyset
 	}
 	return err
@@ -55,16 +59,7 @@ func claim(ctx context.Context, store kv.Store, k *keys) error {
 	if err != nil || sealed {
 		return err
 	}
-	err = store.Update(ctx, kv.ReservedScope, func(tx kv.Tx) error {
-		values, err := tx.Get(checkName)
-		if err != nil {
-			return err
-		}
-		if values[0] != nil { // Somebody else was quicker.
-			return k.verify(values[0])
-		}
-		return k.putCheck(tx)
-	})
+	err = k.announce(ctx, store)
 	if errors.Is(err, kv.ErrReadOnly) {
 		return nil // There is nothing to read, and nothing will be written.
 	}
@@ -73,12 +68,12 @@ func claim(ctx context.Context, store kv.Store, k *keys) error {
 
 // belongs tells whether a store is sealed, and with this keyset. One that holds nothing is not sealed.
 func belongs(ctx context.Context, store kv.Store, k *keys) (sealed bool, err error) {
-	check, err := readCheck(ctx, store)
+	checks, err := checksOf(ctx, store)
 	if err != nil {
 		return false, err
 	}
-	if check != nil {
-		return true, k.verify(check)
+	if len(checks) > 0 {
+		return true, k.verify(checks)
 	}
 	scopes, err := store.Scopes(ctx, "", 1)
 	if err != nil {
@@ -97,16 +92,24 @@ func belongs(ctx context.Context, store kv.Store, k *keys) (sealed bool, err err
 	return false, err
 }
 
-// readCheck returns the seal check of a store, nil where there is none.
-func readCheck(ctx context.Context, store kv.Store) (check []byte, err error) {
-	err = store.View(ctx, kv.ReservedScope, func(r kv.Reader) error {
-		values, err := r.Get(checkName)
-		if err == nil && values[0] != nil {
-			check = append([]byte{}, values[0]...)
+// readChecks returns the seal checks, of which a store that is not sealed has none.
+func readChecks(r kv.Reader) (checks []pair, err error) {
+	err = r.Scan(kv.ScanOptions{Prefix: []byte("sealkv.")}, func(key, value []byte) error {
+		if bytes.Equal(key, checkName) || bytes.HasPrefix(key, nextPrefix) {
+			checks = append(checks, pair{bytes.Clone(key), bytes.Clone(value)})
 		}
+		return nil
+	})
+	return checks, err
+}
+
+// checksOf returns the seal checks of a store.
+func checksOf(ctx context.Context, store kv.Store) (checks []pair, err error) {
+	err = store.View(ctx, kv.ReservedScope, func(r kv.Reader) error {
+		checks, err = readChecks(r)
 		return err
 	})
-	return check, err
+	return checks, err
 }
 
 // checkedBy returns the id of the key that wraps a seal check.
@@ -123,24 +126,71 @@ func checkedBy(check []byte) (id uint32, err error) {
 	return 0, fmt.Errorf("read seal check: %w", kv.ErrCorrupt)
 }
 
-func (k *keys) verify(check []byte) error {
-	id, err := checkedBy(check)
-	if err != nil {
-		return err
-	}
-	if _, ok := k.enabled[id]; !ok {
-		return fmt.Errorf("key %d is missing: %w", id, ErrWrongKeyset)
-	}
-	if _, err := k.aead.Decrypt(check[1:], associatedData(bindCheck, kv.ReservedScope)); err != nil {
-		return fmt.Errorf("key %d is another: %w", id, ErrWrongKeyset)
+// verify returns an error unless the keyset has the key of every seal check.
+func (k *keys) verify(checks []pair) error {
+	for _, check := range checks {
+		id, err := checkedBy(check.value)
+		if err != nil {
+			return err
+		}
+		if _, ok := k.enabled[id]; !ok {
+			return fmt.Errorf("key %d is missing: %w", id, ErrWrongKeyset)
+		}
+		if _, err := k.aead.Decrypt(check.value[1:], associatedData(bindCheck, kv.ReservedScope)); err != nil {
+			return fmt.Errorf("key %d is another: %w", id, ErrWrongKeyset)
+		}
+		if id == k.primary {
+			k.announced.Store(true)
+		}
 	}
 	return nil
 }
 
-func (k *keys) putCheck(tx kv.Tx) error {
+// announce writes a seal check by the primary key where there is none. From then on no keyset without that key opens
+// the store, and so it may wrap data keys.
+func (k *keys) announce(ctx context.Context, store kv.Store) error {
+	if k.announced.Load() {
+		return nil
+	}
+	err := store.Update(ctx, kv.ReservedScope, func(tx kv.Tx) error {
+		checks, err := readChecks(tx)
+		if err == nil {
+			err = k.verify(checks) // Somebody else may have been quicker.
+		}
+		switch {
+		case err != nil || k.announced.Load():
+			return err
+		case len(checks) == 0:
+			return k.putCheck(tx, checkName)
+		default:
+			return k.putCheck(tx, fmt.Appendf(nil, "%s%d", nextPrefix, k.primary))
+		}
+	})
+	if err != nil {
+		return fmt.Errorf("write seal check: %w", err)
+	}
+	k.announced.Store(true)
+	return nil
+}
+
+// settle makes the seal check by the primary key the only one: no other key wraps a data key any more.
+func (k *keys) settle(tx kv.Tx) error {
+	checks, err := readChecks(tx)
+	if err != nil {
+		return err
+	}
+	for _, check := range checks {
+		if err := tx.Delete(check.key); err != nil {
+			return err
+		}
+	}
+	return k.putCheck(tx, checkName)
+}
+
+func (k *keys) putCheck(tx kv.Tx, name []byte) error {
 	wrapped, err := k.aead.Encrypt(checkText, associatedData(bindCheck, kv.ReservedScope))
 	if err != nil {
 		return fmt.Errorf("wrap seal check: %w", err)
 	}
-	return tx.Put(checkName, append([]byte{format}, wrapped...))
+	return tx.Put(name, append([]byte{format}, wrapped...))
 }

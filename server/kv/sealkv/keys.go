@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"github.com/tink-crypto/tink-go/v2/aead"
 	"github.com/tink-crypto/tink-go/v2/insecurecleartextkeyset"
@@ -34,14 +35,15 @@ func associatedData(kind byte, scope string) []byte {
 	return append(ad, scope...)
 }
 
-// keys is a keyset that wraps data keys. It does not change.
+// keys is a keyset that wraps data keys.
 type keys struct {
 	handle  *keyset.Handle
 	aead    tink.AEAD
 	primary uint32
 	enabled map[uint32]key.Key
 
-	using sync.RWMutex // held for reading by updates; once it is held for writing, there is none any more
+	announced atomic.Bool  // the store has a seal check by the primary key
+	using     sync.RWMutex // held for reading by updates; once it is held for writing, there is none any more
 }
 
 func newKeys(handle *keyset.Handle) (*keys, error) {

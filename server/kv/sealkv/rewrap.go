@@ -55,12 +55,16 @@ func (s *Store) SetKeyset(ctx context.Context, handle *keyset.Handle) error {
 
 // wrappedByPrimary tells whether the primary key wraps every data key.
 func (s *Store) wrappedByPrimary(ctx context.Context, k *keys) (bool, error) {
-	check, err := readCheck(ctx, s.store)
-	if err != nil || check == nil { // A store that is read-only and holds nothing has none.
-		return err == nil, err
+	checks, err := checksOf(ctx, s.store) // None in a store that is read-only and holds nothing.
+	if err != nil {
+		return false, err
 	}
-	id, err := checkedBy(check)
-	return id == k.primary, err
+	for _, check := range checks {
+		if id, err := checkedBy(check.value); err != nil || id != k.primary {
+			return false, err
+		}
+	}
+	return true, nil
 }
 
 // Progress is how far Rewrap has come.
@@ -89,7 +93,9 @@ func (s *Store) Rewrap(ctx context.Context, report func(Progress)) error {
 	s.rewrapping.Lock()
 	defer s.rewrapping.Unlock()
 	for {
+		s.setting.Lock() // While the keyset is being set, updates may run that make data keys of the one before.
 		k := s.keys.Load()
+		s.setting.Unlock()
 		done, err := s.wrappedByPrimary(ctx, k)
 		if err == nil && !done {
 			err = s.rewrapAll(ctx, k, report)
@@ -104,6 +110,9 @@ func (s *Store) Rewrap(ctx context.Context, report func(Progress)) error {
 }
 
 func (s *Store) rewrapAll(ctx context.Context, k *keys, report func(Progress)) error {
+	if err := k.announce(ctx, s.store); err != nil {
+		return err
+	}
 	p := Progress{Running: true}
 	err := eachScope(ctx, s.store, func(string) error {
 		p.Total++
@@ -148,7 +157,7 @@ func (s *Store) rewrapAll(ctx context.Context, k *keys, report func(Progress)) e
 		if s.keys.Load() != k {
 			return errKeysetSet
 		}
-		return k.putCheck(tx)
+		return k.settle(tx)
 	})
 }
 
@@ -184,26 +193,52 @@ func (k *keys) needsNothing(wrapped []byte) bool {
 	return ok && id == k.primary
 }
 
-// KeyUse returns how many scopes have a data key that is wrapped by each key, by its id. It needs no keyset: the store
-// is the one that holds the sealed values.
+// KeyUse returns how many scopes need each key, by its id: it wraps the data key, or in the reserved scope a seal
+// check. It needs no keyset: the store is the one that holds the sealed values.
 func KeyUse(ctx context.Context, store kv.Store) (map[uint32]int, error) {
 	use := map[uint32]int{}
 	err := eachScope(ctx, store, func(scope string) error {
 		return store.View(ctx, scope, func(r kv.Reader) error {
-			values, err := r.Get(keyName)
-			if err != nil || values[0] == nil {
-				return err
+			ids, err := neededKeys(r, scope)
+			for id := range ids {
+				use[id]++
 			}
-			id, ok := wrappedBy(values[0])
-			if !ok {
-				return fmt.Errorf("data key of %s: %w", scope, kv.ErrCorrupt)
-			}
-			use[id]++
-			return nil
+			return err
 		})
 	})
 	if err != nil {
 		return nil, fmt.Errorf("count data keys: %w", err)
 	}
 	return use, nil
+}
+
+// neededKeys returns the ids of the keys that a scope needs.
+func neededKeys(r kv.Reader, scope string) (map[uint32]bool, error) {
+	ids := map[uint32]bool{}
+	values, err := r.Get(keyName)
+	if err != nil {
+		return nil, err
+	}
+	if wrapped := values[0]; wrapped != nil {
+		id, ok := wrappedBy(wrapped)
+		if !ok {
+			return nil, fmt.Errorf("data key of %s: %w", scope, kv.ErrCorrupt)
+		}
+		ids[id] = true
+	}
+	if scope != kv.ReservedScope {
+		return ids, nil
+	}
+	checks, err := readChecks(r)
+	if err != nil {
+		return nil, err
+	}
+	for _, check := range checks {
+		id, err := checkedBy(check.value)
+		if err != nil {
+			return nil, err
+		}
+		ids[id] = true
+	}
+	return ids, nil
 }

@@ -44,18 +44,13 @@ func (t *tx) note(err error) error {
 	return err
 }
 
-// seal seals what a transaction wrote and writes it to the store below.
+// seal seals what a transaction wrote and writes it to the store below. Deletions alone take no data key.
 func (u *unsealer) seal(below kv.Tx, t *txn.Tx) error {
-	if writes, _ := t.Size(); writes == 0 {
-		return nil
-	}
-	if err := u.ask(); err != nil {
-		return err
-	}
-	puts := false
+	puts, deletes := false, false
 	for key, value := range t.Writes() {
 		var err error
 		if value == nil {
+			deletes = true
 			err = below.Delete(key)
 		} else {
 			puts = true
@@ -65,13 +60,17 @@ func (u *unsealer) seal(below kv.Tx, t *txn.Tx) error {
 			return err
 		}
 	}
-	if puts || u.key == nil || u.scope == kv.ReservedScope {
+	noKey := u.asked && u.key == nil
+	if puts || !deletes || noKey || u.scope == kv.ReservedScope {
 		return nil
 	}
 	return u.dropKeyOfNothing(below)
 }
 
 func (u *unsealer) put(below kv.Tx, key, value []byte) error {
+	if err := u.ask(); err != nil {
+		return err
+	}
 	if u.key == nil {
 		// It is of this run of the function. Where that is not committed, nothing stored equals it.
 		made, err := u.keys.newDataKey(u.scope)

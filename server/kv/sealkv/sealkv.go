@@ -16,6 +16,7 @@
 //	└── <key>               : value, sealed with the data key; bound to scope and key
 //	"~store"                  kv.ReservedScope
 //	├── "sealkv.check"      : format version (1 byte), then a constant, wrapped as a data key is
+//	├── "sealkv.next.<id>"  : the same, wrapped by a key that may wrap data keys since, while others still do
 //	├── "boltkv.schema"     : what the engine keeps there is neither sealed nor shown
 //	└── ...                   like any other scope
 //
@@ -26,9 +27,10 @@
 // put back, or a key removed, cannot be told: who can write to the file can do that.
 //
 // A keyset is rotated by adding a key and making that primary. Rewrap then wraps every data key anew; what is sealed
-// stays as it is. The older keys have to stay in the keyset for as long as backups are kept that need them. Each data
-// key gets a fresh part at that time, which seals what is written from then on: with random nonces a key of AES-GCM is
-// good for 2^32 values.
+// stays as it is. Before the new key wraps a first data key it wraps a check of its own, so that a keyset from before
+// the rotation does not open the store any more, however far Rewrap came. The older keys have to stay in the keyset for
+// as long as backups are kept that need them. Each data key gets a fresh part at that time, which seals what is written
+// from then on: with random nonces a key of AES-GCM is good for 2^32 values.
 //
 // A key that was deleted may be found in the free pages of an engine's file, until they are used again or the file is
 // compacted.
@@ -116,10 +118,14 @@ func (s *Store) View(ctx context.Context, scope string, fn func(kv.Reader) error
 	})
 }
 
-// Update implements kv.Store. Values are sealed when fn has returned, those that were overwritten within it never.
+// Update implements kv.Store. Values are sealed when fn has returned, those that were overwritten within it never. One
+// that only scans for keys and deletes them needs no data key, so that a scope where that is damaged can be emptied.
 func (s *Store) Update(ctx context.Context, scope string, fn func(kv.Tx) error) error {
 	k := s.useKeys()
 	defer k.using.RUnlock()
+	if err := k.announce(ctx, s.store); err != nil {
+		return err
+	}
 	return s.store.Update(ctx, scope, func(below kv.Tx) error {
 		u := s.newUnsealer(k, scope, below)
 		t := &tx{Tx: txn.NewTx(u, txn.NewLimits(0)), scope: scope}

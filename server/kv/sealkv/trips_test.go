@@ -81,6 +81,7 @@ func TestRoundTrips(t *testing.T) {
 			_ = tx.Delete([]byte("other"))
 			return tx.Put([]byte("key"), []byte("new"))
 		}, []string{"get"}},
+		{"delete", func(tx kv.Tx) error { return tx.Delete([]byte("other")) }, []string{"scan"}},
 		{"get and delete", func(tx kv.Tx) error { // Was that the last one?
 			_ = getKey(tx)
 			return tx.Delete([]byte("other"))
