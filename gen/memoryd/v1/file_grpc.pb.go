@@ -39,8 +39,9 @@ type FileServiceClient interface {
 	Get(ctx context.Context, in *GetRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[GetResponse], error)
 	// List lists every entry below a directory, hidden ones and all depths, page by page. Of a file it lists the file.
 	List(ctx context.Context, in *ListRequest, opts ...grpc.CallOption) (*ListResponse, error)
-	// Pin keeps a file from expiring, however long nobody views it, or lets it expire again. A directory is
-	// INVALID_ARGUMENT.
+	// Pin keeps a file from expiring, however long nobody views it, or lets it expire again, from then on. It is a change
+	// of the file's metadata: it raises its revision and modified_time, so that a call with an if_revision from before is
+	// refused, while one with an if_sha256, which is about the contents, is not. A directory is INVALID_ARGUMENT.
 	Pin(ctx context.Context, in *PinRequest, opts ...grpc.CallOption) (*PinResponse, error)
 }
 
@@ -118,8 +119,9 @@ type FileServiceServer interface {
 	Get(*GetRequest, grpc.ServerStreamingServer[GetResponse]) error
 	// List lists every entry below a directory, hidden ones and all depths, page by page. Of a file it lists the file.
 	List(context.Context, *ListRequest) (*ListResponse, error)
-	// Pin keeps a file from expiring, however long nobody views it, or lets it expire again. A directory is
-	// INVALID_ARGUMENT.
+	// Pin keeps a file from expiring, however long nobody views it, or lets it expire again, from then on. It is a change
+	// of the file's metadata: it raises its revision and modified_time, so that a call with an if_revision from before is
+	// refused, while one with an if_sha256, which is about the contents, is not. A directory is INVALID_ARGUMENT.
 	Pin(context.Context, *PinRequest) (*PinResponse, error)
 	mustEmbedUnimplementedFileServiceServer()
 }
