@@ -119,19 +119,6 @@ func (a access) check(p *auth.Principal, namespace string, req any) error {
 	return nil
 }
 
-// authenticate finds out who calls. Without identity, everyone who can connect may do everything.
-func (s *Server) authenticate(ctx context.Context) (context.Context, error) {
-	if s.auth == nil {
-		return auth.NewContext(ctx, auth.Everyone()), nil
-	}
-	p, err := s.auth.Authenticate(ctx)
-	if err != nil {
-		return nil, rpc.StatusError(err)
-	}
-	audit.FromContext(ctx).SetPrincipal(p.Name)
-	return auth.NewContext(ctx, p), nil
-}
-
 // authorize refuses a request that its caller may not make.
 func authorize(ctx context.Context, fullMethod string, req any) error {
 	subject, err := rpc.SubjectOf(req)
@@ -155,7 +142,19 @@ func authorizeUnary(
 	if err := authorize(ctx, info.FullMethod, req); err != nil {
 		return nil, err
 	}
-	return handler(ctx, req)
+	resp, err := handler(ctx, req)
+	if err != nil && accessTo(info.FullMethod).viewing {
+		auditFailure(audit.FromContext(ctx), req)
+	}
+	return resp, err
+}
+
+// auditFailure tells the audit trail of a command that was to change something and failed before anything told of it.
+// The methods that always do have a line for every call.
+func auditFailure(trail *audit.Trail, req any) {
+	if len(trail.Events()) == 0 && rpc.Writes(req) {
+		trail.Add(rpc.Asked(req))
+	}
 }
 
 func authorizeStream(srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {

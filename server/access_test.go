@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"crypto/sha256"
 	"fmt"
 	"maps"
@@ -8,12 +9,15 @@ import (
 	"strings"
 	"testing"
 
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
 
 	memoryv1 "github.com/seed-7f2870e1/memoryd/gen/memoryd/v1"
+	"github.com/seed-7f2870e1/memoryd/server/internal/audit"
 	"github.com/seed-7f2870e1/memoryd/server/internal/auth"
+	"github.com/seed-7f2870e1/memoryd/server/internal/rpc"
 	"github.com/seed-7f2870e1/memoryd/server/memory"
 )
 
@@ -161,6 +165,65 @@ func glob(pattern, s string) bool {
 		}
 	}
 	return false
+}
+
+// What fails before a command is begun leaves a line in the audit trail, where it was to change something.
+func TestAuthorizeUnary_AuditsFailures(t *testing.T) {
+	const view = `{"command":"view","path":"/memories"}`
+	const create = `{"command":"create","path":"/memories/a","file_text":"x"}`
+	const remove = `{"command":"delete","path":"/memories/b"}`
+	apply := func(inputs ...string) *memoryv1.ApplyRequest {
+		req := &memoryv1.ApplyRequest{Namespace: "n"}
+		for _, input := range inputs {
+			req.Commands = append(req.Commands, &memoryv1.ApplyCommand{Input: input})
+		}
+		return req
+	}
+	execute := func(input string) *memoryv1.ExecuteRequest {
+		return &memoryv1.ExecuteRequest{Namespace: "n", Input: input}
+	}
+	const execution, application = memoryv1.MemoryService_Execute_FullMethodName, memoryv1.MemoryService_Apply_FullMethodName
+	reader := principalOf(t, parsePolicy(t, `principals: [{name: r, tokens: ["`+hashOf("r")+`"], grants: [{namespaces: ["**"], rights: [read]}]}]`), "r")
+	tests := []struct {
+		name   string
+		by     *auth.Principal
+		method string
+		req    any
+		err    error // of the layers within
+		want   string
+	}{
+		{"create", auth.Everyone(), execution, execute(create), rpc.ErrOverloaded, "create /memories/a"},
+		{"view", auth.Everyone(), execution, execute(view), rpc.ErrOverloaded, ""},
+		{"no command", auth.Everyone(), execution, execute("x"), rpc.ErrOverloaded, ""},
+		{"no failure", auth.Everyone(), execution, execute(create), nil, ""},
+		{"batch", auth.Everyone(), application, apply(view, remove, create), rpc.ErrOverloaded, "delete /memories/b"},
+		{"batch of views", auth.Everyone(), application, apply(view, view), rpc.ErrOverloaded, ""},
+		{"denied batch", reader, application, apply(view, create, remove), nil, "create /memories/a"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			ctx, trail := audit.NewContext(auth.NewContext(t.Context(), tt.by))
+			info := &grpc.UnaryServerInfo{FullMethod: tt.method}
+			_, _ = authorizeUnary(ctx, tt.req, info, func(context.Context, any) (any, error) { return nil, tt.err })
+			var got []string
+			for _, e := range trail.Events() {
+				got = append(got, e.Command+" "+e.Path)
+			}
+			if got := strings.Join(got, ", "); got != tt.want {
+				t.Errorf("got %q, want %q", got, tt.want)
+			}
+		})
+	}
+	// What told of itself is not told again.
+	ctx, trail := audit.NewContext(auth.NewContext(t.Context(), auth.Everyone()))
+	_, _ = authorizeUnary(ctx, execute(create), &grpc.UnaryServerInfo{FullMethod: execution},
+		func(ctx context.Context, _ any) (any, error) {
+			audit.FromContext(ctx).Add(audit.Event{Command: "create"})
+			return nil, rpc.ErrOverloaded
+		})
+	if got := len(trail.Events()); got != 1 {
+		t.Errorf("got %d events, want 1", got)
+	}
 }
 
 // principalOf returns who has a token.

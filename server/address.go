@@ -14,7 +14,7 @@ import (
 type address struct {
 	field   string // of the Config, for errors
 	given   string
-	network string // tcp or unix
+	network string // unix, tcp, or tcp4 where the host is an address of IPv4
 	host    string // of tcp; empty is every interface
 	port    string // of tcp
 	path    string // of unix
@@ -63,7 +63,9 @@ func (a address) resolve(ctx context.Context) (resolved address, remote bool, er
 		return a, false, nil
 	}
 	var addrs []netip.Addr
-	if a.host != "" {
+	if literal, err := netip.ParseAddr(a.host); err == nil {
+		addrs = []netip.Addr{literal} // A look-up would make two addresses of "::".
+	} else if a.host != "" {
 		if addrs, err = net.DefaultResolver.LookupNetIP(ctx, "ip", a.host); err != nil {
 			return address{}, false, &ConfigError{a.field, a.given, "its host cannot be resolved"}
 		}
@@ -73,9 +75,19 @@ func (a address) resolve(ctx context.Context) (resolved address, remote bool, er
 		remote = remote || !addr.Unmap().IsLoopback()
 	}
 	if len(addrs) > 0 {
-		a.host = preferIPv4(addrs).String()
+		addr := preferIPv4(addrs)
+		a.host = addr.String()
+		if addr.Is4() {
+			a.network = "tcp4" // Package net would take 0.0.0.0 for all addresses of IPv6 as well. [::] is meant so.
+		}
 	}
 	return a, remote, nil
+}
+
+// openToUsers tells whether every user of the machine can connect to a socket for calls, and nobody asks who that is.
+// Only --insecure allows it.
+func (a address) openToUsers(cfg Config) bool {
+	return a.network == "unix" && a.field != fieldHTTP && cfg.SocketMode&0o007 != 0 && cfg.Principals == ""
 }
 
 // danger is why other machines are not to reach an address.

@@ -36,8 +36,8 @@ type arrival struct {
 
 type arrivalKey struct{}
 
-// begin is the tap handle. It runs on the goroutine that reads the connection.
-func (a *arrivals) begin(ctx context.Context, _ *tap.Info) (context.Context, error) {
+// begin is the tap handle. It runs on the goroutine that reads the connection, with the transport locked.
+func (a *arrivals) begin(ctx context.Context, info *tap.Info) (context.Context, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	r := &arrival{}
 	giveUp := func() {
@@ -47,6 +47,9 @@ func (a *arrivals) begin(ctx context.Context, _ *tap.Info) (context.Context, err
 		}
 	}
 	wait := a.timeout
+	if accessTo(info.FullMethodName).need == needNothing {
+		wait = min(wait, strangerPatience)
+	}
 	if a.draining.Err() != nil {
 		wait = patience
 	}
@@ -75,13 +78,15 @@ func (r *arrival) end() bool {
 	return true
 }
 
-// start notes that the request of a call has come, or that its messages are waited for one by one.
-func (a *arrivals) start(ctx context.Context) {
+// arrived notes that the request of a call has come, or that its messages are waited for one by one.
+func arrived(ctx context.Context) {
 	if r, ok := ctx.Value(arrivalKey{}).(*arrival); ok {
 		r.end()
 	}
-	a.running.Add(1)
 }
+
+// start notes that a call runs.
+func (a *arrivals) start() { a.running.Add(1) }
 
 func (a *arrivals) finish() {
 	a.finished.Add(1)
@@ -91,13 +96,32 @@ func (a *arrivals) finish() {
 func (a *arrivals) unary(
 	ctx context.Context, req any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler,
 ) (any, error) {
-	a.start(ctx)
+	arrived(ctx)
+	a.start()
 	defer a.finish()
 	return handler(ctx, req)
 }
 
-func (a *arrivals) stream(srv any, ss grpc.ServerStream, _ *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
-	a.start(ss.Context())
+func (a *arrivals) stream(
+	srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler,
+) error {
+	if accessTo(info.FullMethod).need == needNothing {
+		ss = strangersStream{ss}
+	} else {
+		arrived(ss.Context())
+	}
+	a.start()
 	defer a.finish()
 	return handler(srv, ss)
+}
+
+// strangersStream is a stream that needs no credential, such as Watch of health. Its first message is waited for as a
+// request is.
+type strangersStream struct{ grpc.ServerStream }
+
+// RecvMsg implements grpc.ServerStream.
+func (s strangersStream) RecvMsg(m any) error {
+	err := s.ServerStream.RecvMsg(m)
+	arrived(s.Context())
+	return err
 }

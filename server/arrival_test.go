@@ -5,6 +5,12 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"google.golang.org/grpc"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/tap"
+
+	memoryv1 "github.com/seed-7f2870e1/memoryd/gen/memoryd/v1"
 )
 
 // newArrivals returns arrivals with a timeout of a minute, and what counts those that did not come.
@@ -15,7 +21,12 @@ func newArrivals(draining context.Context) (*arrivals, *int) {
 
 func beginCall(ctx context.Context, t *testing.T, a *arrivals) context.Context {
 	t.Helper()
-	ctx, err := a.begin(ctx, nil)
+	return beginCallOf(ctx, t, a, memoryv1.MemoryService_View_FullMethodName)
+}
+
+func beginCallOf(ctx context.Context, t *testing.T, a *arrivals, method string) context.Context {
+	t.Helper()
+	ctx, err := a.begin(ctx, &tap.Info{FullMethodName: method})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,7 +55,7 @@ func TestArrivals(t *testing.T) {
 		}, 1},
 		{"came in time", func(t *testing.T, a *arrivals, drain func()) {
 			ctx := beginCall(t.Context(), t, a)
-			a.start(ctx)
+			arrived(ctx)
 			drain()
 			wantGivenUp(ctx, t, time.Hour, false)
 		}, 0},
@@ -58,7 +69,7 @@ func TestArrivals(t *testing.T) {
 			ctx := beginCall(t.Context(), t, a)
 			drain()
 			wantGivenUp(ctx, t, patience-1, false)
-			a.start(ctx)
+			arrived(ctx)
 			wantGivenUp(ctx, t, time.Hour, false)
 		}, 0},
 		{"begins as the server stops", func(t *testing.T, a *arrivals, drain func()) {
@@ -67,6 +78,29 @@ func TestArrivals(t *testing.T) {
 			ctx := beginCall(t.Context(), t, a)
 			wantGivenUp(ctx, t, patience-1, false)
 			wantGivenUp(ctx, t, 1, true)
+		}, 1},
+		{"health check", func(t *testing.T, a *arrivals, _ func()) {
+			ctx := beginCallOf(t.Context(), t, a, healthpb.Health_Check_FullMethodName)
+			wantGivenUp(ctx, t, strangerPatience-1, false)
+			wantGivenUp(ctx, t, 1, true)
+		}, 1},
+		{"first message of a watch", func(t *testing.T, a *arrivals, _ func()) {
+			for _, says := range []bool{true, false} {
+				ss := &getStream{contextStream{ctx: beginCallOf(t.Context(), t, a, healthpb.Health_Watch_FullMethodName)}}
+				info := &grpc.StreamServerInfo{FullMethod: healthpb.Health_Watch_FullMethodName}
+				err := a.stream(nil, ss, info, func(_ any, ss grpc.ServerStream) error {
+					if says {
+						if err := ss.RecvMsg(&memoryv1.GetRequest{}); err != nil {
+							return err
+						}
+					}
+					wantGivenUp(ss.Context(), t, strangerPatience, !says)
+					return nil
+				})
+				if err != nil {
+					t.Error(err)
+				}
+			}
 		}, 1},
 		{"client gives up", func(t *testing.T, a *arrivals, _ func()) {
 			ctx, cancel := context.WithCancel(t.Context())

@@ -90,7 +90,8 @@ type Config struct {
 	// CallTimeout is the longest that a call may take, whatever its own deadline. Streams of files may take ten times
 	// as long. 0 is DefaultCallTimeout.
 	CallTimeout time.Duration
-	// MaxConcurrentCalls is the most calls that run at once; one more is refused. 0 is DefaultMaxConcurrentCalls.
+	// MaxConcurrentCalls is the most calls that run at once; one more is refused. One principal has at most half of them.
+	// 0 is DefaultMaxConcurrentCalls.
 	MaxConcurrentCalls int
 	// MaxConcurrentBytes is the most bytes of requests that calls hold at once; a request too many is refused once it has
 	// been read. What a call takes in all is a small multiple of its request. At least MaxRequestBytes; 0 is

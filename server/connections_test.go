@@ -5,10 +5,13 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"net/netip"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/seed-7f2870e1/memoryd/server/internal/auth"
 )
 
 // brokenListener fails to accept with an error.
@@ -23,9 +26,9 @@ func (l *brokenListener) Addr() net.Addr { return &net.UnixAddr{Name: "m.sock", 
 
 func TestConnections_AcceptErrors(t *testing.T) {
 	log := &logBuffer{}
-	c := newConnections(1, log.logger())
+	c := newConnections(1, remoteAddress, log.logger())
 	now := time.Unix(0, 0)
-	c.now = func() time.Time { return now }
+	c.refused.now = func() time.Time { return now }
 	broken := &brokenListener{err: &net.OpError{Op: "accept", Net: "unix", Err: syscall.EMFILE}}
 	l := c.wrap(broken)
 	accept := func() {
@@ -64,7 +67,7 @@ func TestConnections_AcceptErrors(t *testing.T) {
 
 func TestConnections_TooMany(t *testing.T) {
 	log := &logBuffer{}
-	c := newConnections(1, log.logger())
+	c := newConnections(1, remoteAddress, log.logger())
 	tcp, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -109,6 +112,65 @@ func TestConnections_TooMany(t *testing.T) {
 	}
 }
 
+// farConn is a connection from an address.
+type farConn struct {
+	net.Conn
+	remote net.Addr
+}
+
+func (c farConn) RemoteAddr() net.Addr { return c.remote }
+
+func (farConn) Close() error { return nil }
+
+func TestConnections_OfOneAddress(t *testing.T) {
+	tests := []struct {
+		name  string
+		from  []string
+		other string // one that shares nothing with those
+		want  int    // of from that are accepted
+		key   func(net.Addr) netip.Addr
+	}{
+		{"IPv4", []string{"192.0.2.1:1", "192.0.2.1:2", "192.0.2.1:3"}, "192.0.2.2:1", 2, remoteAddress},
+		{"IPv6", []string{"[2001:db8::1]:1", "[2001:db8::2]:1", "[2001:db8::3:0:0:1]:1"}, "[2001:db8:0:1::1]:1", 2, remoteAddress},
+		{"loopback", []string{"127.0.0.1:1", "127.0.0.1:2", "127.0.0.1:3"}, "192.0.2.1:1", 3, remoteAddress},
+		{"loopback of IPv6", []string{"[::1]:1", "[::1]:2", "[::1]:3"}, "192.0.2.1:1", 3, remoteAddress},
+		{"loopback at the side port", []string{"127.0.0.1:1", "127.0.0.1:2", "127.0.0.1:3"}, "192.0.2.1:1", 2, auth.PeerKey},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			c := newConnections(2*addressShare, tt.key, slog.New(slog.DiscardHandler))
+			add := func(address string) (*connection, error) {
+				return c.add(farConn{remote: net.TCPAddrFromAddrPort(netip.MustParseAddrPort(address))})
+			}
+			var accepted []*connection
+			for _, address := range tt.from {
+				conn, err := add(address)
+				if err == nil {
+					accepted = append(accepted, conn)
+				} else if !errors.Is(err, errTooManyOfAddress) {
+					t.Error(err)
+				}
+			}
+			if len(accepted) != tt.want {
+				t.Errorf("%d connections were accepted, want %d", len(accepted), tt.want)
+			}
+			if _, err := add(tt.other); err != nil {
+				t.Errorf("another address: %v", err)
+			}
+			_, _ = accepted[0].Close(), accepted[0].Close() // gives back one
+			if _, err := add(tt.from[0]); err != nil {
+				t.Errorf("after one was closed: %v", err)
+			}
+			if _, err := add(tt.from[0]); tt.want == 2 && !errors.Is(err, errTooManyOfAddress) {
+				t.Errorf("got %v, want %v: closing twice gave back two", err, errTooManyOfAddress)
+			}
+			if got, want := len(c.from), len(c.open); got != want {
+				t.Errorf("%d connections are known by address, want %d", got, want)
+			}
+		})
+	}
+}
+
 // TestServer_SidePortIsBounded opens connections to the side port that send no request.
 func TestServer_SidePortIsBounded(t *testing.T) {
 	log := &logBuffer{}
@@ -129,10 +191,10 @@ func TestServer_SidePortIsBounded(t *testing.T) {
 			}
 		}()
 	}
-	for range maxHTTPConns {
+	for range 2*maxHTTPConns - maxHTTPConns/addressShare {
 		<-refused
 	}
-	if !strings.Contains(log.String(), errTooManyConnections.Error()) {
+	if !strings.Contains(log.String(), errTooManyOfAddress.Error()) {
 		t.Errorf("the log does not say that connections are refused:\n%s", log)
 	}
 	if _, err := view(t.Context(), r); err != nil {
@@ -172,11 +234,11 @@ func (l *flakyListener) Accept() (net.Conn, error) {
 }
 
 func TestConnections_Traffic(t *testing.T) {
-	c := newConnections(1, slog.New(slog.DiscardHandler))
+	c := newConnections(1, remoteAddress, slog.New(slog.DiscardHandler))
 	near, far := net.Pipe()
-	conn, ok := c.add(near)
-	if !ok {
-		t.Fatal("the only connection was refused")
+	conn, err := c.add(near)
+	if err != nil {
+		t.Fatal(err)
 	}
 	defer func() { _ = conn.Close() }()
 	go func() {

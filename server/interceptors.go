@@ -23,14 +23,15 @@ type interceptor struct {
 //   - recovery is outermost, so that a panic in any layer ends one call and not the process.
 //   - arrival is around all else, since it has waited for the request, and a stop waits for the end of a call.
 //   - metrics, logging and audit are outside all that can refuse a call, so that refusals are seen.
-//   - authentication and authorization are before limits, so that strangers use up nobody's share.
+//   - authentication and authorization are before limits, so that strangers use up nobody's share. Who calls a unary
+//     method is found out before its request is read: see callersFirst.
 //   - the timeout starts when a call is let in.
 //   - recovery is innermost too, so that a panic of a handler is an error to all of the above.
 func (s *Server) chain() []interceptor {
 	recovered := recovery.WithRecoveryHandlerContext(s.recovered)
 	recoveryUnary := recovery.UnaryServerInterceptor(recovered)
 	recoveryStream := recovery.StreamServerInterceptor(recovered)
-	log := callLogger{logger: s.logger, metDamage: s.storeHealth.metDamage}
+	log := callLogger{logger: s.logger, metDamage: s.storeHealth.metDamage, strangers: &sparse{now: s.cfg.now}}
 	auditor := s.auditor()
 	limit := newLimiter(s.cfg.MaxConcurrentCalls, s.cfg.MaxConcurrentBytes)
 	timeout := timeouts{call: s.cfg.CallTimeout, draining: s.draining, ended: s.ended}
@@ -49,7 +50,7 @@ func (s *Server) chain() []interceptor {
 		{
 			"limits",
 			selector.UnaryServerInterceptor(limit.unary, ownServices),
-			selector.StreamServerInterceptor(limit.stream, ownServices),
+			limit.stream,
 		},
 		{"timeout", timeout.unary, timeout.stream},
 		{"recovery", recoveryUnary, recoveryStream},

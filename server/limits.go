@@ -3,41 +3,62 @@ package server
 import (
 	"context"
 	"fmt"
+	"net/netip"
+	"strings"
 	"sync"
 	"sync/atomic"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/peer"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/seed-7f2870e1/memoryd/server/internal/auth"
 	"github.com/seed-7f2870e1/memoryd/server/internal/rpc"
 )
 
+// maxWatches is how many streams of health and reflection are open at once. They stay open and do next to nothing, so
+// that they have no slot.
+const maxWatches = 1000
+
 // limiter bounds how many calls run at once, and how many bytes of requests they hold. What is too much is refused
-// rather than queued, so that its caller learns soon that it has to wait.
+// rather than queued, so that its caller learns soon that it has to wait. One principal has at most half of the slots;
+// where identity is off, everyone together may have all.
 //
 // gRPC has read and decoded a message before its size is known here. What is being read is bounded by the number of
-// connections, of calls on each, and the size of a message.
+// connections, of calls on each, and the size of a message; and nothing is read for a caller who is not known.
 type limiter struct {
-	slots chan struct{}
+	slots   *shares[string]     // by the name of the principal
+	watches *shares[netip.Addr] // by the address of the caller
 
 	mostBytes int64
 	held      atomic.Int64 // bytes of requests
 }
 
 func newLimiter(calls int, bytes int64) *limiter {
-	return &limiter{slots: make(chan struct{}, calls), mostBytes: bytes}
-}
-
-func (l *limiter) acquire() error {
-	select {
-	case l.slots <- struct{}{}:
-		return nil
-	default:
-		return rpc.StatusError(rpc.ErrOverloaded)
+	return &limiter{
+		slots:     newShares[string](calls, calls/2),
+		watches:   newShares[netip.Addr](maxWatches, maxWatches/addressShare),
+		mostBytes: bytes,
 	}
 }
 
-func (l *limiter) release() { <-l.slots }
+// acquire takes a slot for a call, unless there is none for its caller.
+func (l *limiter) acquire(ctx context.Context) (release func(), err error) {
+	name := auth.FromContext(ctx).Name
+	return take(l.slots, name, "principal")
+}
+
+// take takes a share of s. Its error is a status.
+func take[K comparable](s *shares[K], by K, who string) (giveBack func(), err error) {
+	switch s.take(by) {
+	case noneLeft:
+		return nil, rpc.StatusError(fmt.Errorf("%w: all %d are taken", rpc.ErrOverloaded, s.most))
+	case shareUsed:
+		return nil, rpc.StatusError(fmt.Errorf("%w: one %s may have %d of %d", rpc.ErrOverloaded, who, s.each, s.most))
+	default:
+		return func() { s.give(by) }, nil
+	}
+}
 
 // hold takes bytes of a request in, unless they would be too many.
 func (l *limiter) hold(bytes int64) error {
@@ -50,10 +71,11 @@ func (l *limiter) hold(bytes int64) error {
 }
 
 func (l *limiter) unary(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
-	if err := l.acquire(); err != nil {
+	release, err := l.acquire(ctx)
+	if err != nil {
 		return nil, err
 	}
-	defer l.release()
+	defer release()
 	size := messageBytes(req)
 	if err := l.hold(size); err != nil {
 		return nil, err
@@ -62,14 +84,33 @@ func (l *limiter) unary(ctx context.Context, req any, _ *grpc.UnaryServerInfo, h
 	return handler(ctx, req)
 }
 
-func (l *limiter) stream(srv any, ss grpc.ServerStream, _ *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
-	if err := l.acquire(); err != nil {
+// stream gives a stream its slot once its first message has come and may be acted upon, so that whoever opens streams
+// and says nothing on them takes nobody's slot; and at once where it is not about a namespace.
+func (l *limiter) stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
+	if !isOwnService(strings.TrimPrefix(info.FullMethod, "/")) {
+		return l.watch(srv, ss, handler)
+	}
+	limited := &limitedStream{ServerStream: ss, limiter: l}
+	defer limited.end()
+	if !accessTo(info.FullMethod).namespaced() {
+		if err := limited.begin(); err != nil {
+			return err
+		}
+	}
+	return handler(srv, limited)
+}
+
+func (l *limiter) watch(srv any, ss grpc.ServerStream, handler grpc.StreamHandler) error {
+	var address netip.Addr
+	if p, ok := peer.FromContext(ss.Context()); ok {
+		address = remoteAddress(p.Addr)
+	}
+	giveBack, err := take(l.watches, address, "address")
+	if err != nil {
 		return err
 	}
-	defer l.release()
-	limited := &limitedStream{ServerStream: ss, limiter: l}
-	defer limited.release()
-	return handler(srv, limited)
+	defer giveBack()
+	return handler(srv, ss)
 }
 
 func messageBytes(m any) int64 {
@@ -84,9 +125,16 @@ type limitedStream struct {
 	grpc.ServerStream
 	limiter *limiter
 
-	mu    sync.Mutex // a receive that was left behind may come to its end after the stream
-	ended bool
-	held  int64
+	mu      sync.Mutex // a receive that was left behind may come to its end after the stream
+	release func()     // of the slot; nil where it has none yet
+	ended   bool
+	held    int64
+}
+
+// begin takes the slot of the stream.
+func (s *limitedStream) begin() (err error) {
+	s.release, err = s.limiter.acquire(s.Context())
+	return err
 }
 
 // RecvMsg implements grpc.ServerStream.
@@ -100,6 +148,11 @@ func (s *limitedStream) RecvMsg(m any) error {
 	if s.ended {
 		return nil
 	}
+	if s.release == nil {
+		if err := s.begin(); err != nil {
+			return err
+		}
+	}
 	if err := s.limiter.hold(size); err != nil {
 		return err
 	}
@@ -107,9 +160,12 @@ func (s *limitedStream) RecvMsg(m any) error {
 	return nil
 }
 
-func (s *limitedStream) release() {
+func (s *limitedStream) end() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.ended = true
 	s.limiter.held.Add(-s.held)
+	if s.release != nil {
+		s.release()
+	}
 }

@@ -21,7 +21,7 @@ func listen(ctx context.Context, a address, mode fs.FileMode) (net.Listener, err
 		return listenUnix(ctx, a, mode)
 	}
 	var lc net.ListenConfig
-	listener, err := lc.Listen(ctx, "tcp", net.JoinHostPort(a.host, a.port))
+	listener, err := lc.Listen(ctx, a.network, net.JoinHostPort(a.host, a.port))
 	if errors.Is(err, syscall.EADDRINUSE) {
 		return nil, fmt.Errorf("listen on %s: the address is in use by another process, perhaps by another memoryd", a.given)
 	}

@@ -121,6 +121,54 @@ func TestListenUnix_NoDirectory(t *testing.T) {
 	}
 }
 
+// An address of one kind is not listened on with the other: package net would take 0.0.0.0 for both.
+func TestAddress_Network(t *testing.T) {
+	for given, want := range map[string]string{
+		"0.0.0.0:1": "tcp4", "127.0.0.1:1": "tcp4", "localhost:1": "tcp4", "[::1]:1": "tcp", "[::]:1": "tcp",
+		"[::ffff:192.0.2.1]:1": "tcp4", ":1": "tcp", "unix:m.sock": "unix",
+	} {
+		a, err := parseAddress("Listen", given)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if a, _, err = a.resolve(t.Context()); err != nil || a.network != want {
+			t.Errorf("%s: got network %s, %v; want %s", given, a.network, err, want)
+		}
+	}
+	l, err := listenOn(t, "0.0.0.0:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closeListener(t, l)
+	if addr := l.Addr().(*net.TCPAddr); addr.IP.To4() == nil {
+		t.Errorf("0.0.0.0 is listened on as %s", addr)
+	}
+}
+
+// A socket that every user can connect to is warned of like an address that other machines can reach.
+func TestResolveAll_SocketForEveryone(t *testing.T) {
+	path := socketPath(t)
+	for name, tt := range map[string]struct {
+		cfg  Config
+		want bool
+	}{
+		"everyone":             {Config{Listen: []string{"unix:" + path}, SocketMode: 0o666}, true},
+		"others may not write": {Config{Listen: []string{"unix:" + path}, SocketMode: 0o660}, false},
+		"with principals":      {Config{Listen: []string{"unix:" + path}, SocketMode: 0o666, Principals: "p"}, false},
+		"side port":            {Config{Listen: []string{"127.0.0.1:1"}, HTTP: "unix:" + path, SocketMode: 0o666}, false},
+	} {
+		log := &logBuffer{}
+		tt.cfg.Insecure, tt.cfg.Logger = true, log.logger()
+		if _, err := resolveAll(t.Context(), tt.cfg); err != nil {
+			t.Fatal(err)
+		}
+		const want = "INSECURE: every user of this machine can connect to this address, and nobody is authenticated"
+		if got := strings.Contains(log.String(), want); got != tt.want {
+			t.Errorf("%s: warned is %t, want %t:\n%s", name, got, tt.want, log)
+		}
+	}
+}
+
 func TestListenTCP_InUse(t *testing.T) {
 	l, err := listenOn(t, "127.0.0.1:0")
 	if err != nil {

@@ -15,6 +15,7 @@ import (
 
 	memoryv1 "github.com/seed-7f2870e1/memoryd/gen/memoryd/v1"
 	"github.com/seed-7f2870e1/memoryd/server/internal/audit"
+	"github.com/seed-7f2870e1/memoryd/server/internal/auth"
 	"github.com/seed-7f2870e1/memoryd/server/internal/rpc"
 	"github.com/seed-7f2870e1/memoryd/server/memory"
 )
@@ -23,7 +24,8 @@ import (
 // what memories contain never gets into a log.
 type callLogger struct {
 	logger    *slog.Logger
-	metDamage func() // is told of a call that met damaged data
+	metDamage func()  // is told of a call that met damaged data
+	strangers *sparse // calls without a valid credential that are too many for a line each
 }
 
 // ServerReporter implements interceptors.ServerReportable.
@@ -88,6 +90,13 @@ func (r *callReport) PostCall(err error, duration time.Duration) {
 	if status.Code(err) == codes.DataLoss {
 		r.metDamage()
 	}
+	if auth.IsThrottled(err) {
+		if times, due := r.strangers.note(); due {
+			r.logger.WarnContext(r.ctx, "calls without a valid credential come too often for a line each",
+				"peer", r.trail.Common().Peer, "times", times)
+		}
+		return
+	}
 	level := r.level(status.Code(err))
 	if !r.logger.Enabled(r.ctx, level) {
 		return
@@ -105,6 +114,9 @@ func (r *callReport) PostCall(err error, duration time.Duration) {
 	}
 	if common.Principal != "" {
 		attrs = append(attrs, slog.String("principal", common.Principal))
+	}
+	if common.Credential != "" {
+		attrs = append(attrs, slog.String("credential", common.Credential))
 	}
 	if r.namespace != "" {
 		attrs = append(attrs, slog.String("namespace", bounded(r.namespace)))

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/grpc-ecosystem/go-grpc-middleware/v2/interceptors"
@@ -15,6 +16,8 @@ import (
 	"google.golang.org/grpc/status"
 
 	memoryv1 "github.com/seed-7f2870e1/memoryd/gen/memoryd/v1"
+	"github.com/seed-7f2870e1/memoryd/server/internal/auth"
+	"github.com/seed-7f2870e1/memoryd/server/internal/rpc"
 	"github.com/seed-7f2870e1/memoryd/server/kv"
 )
 
@@ -44,6 +47,40 @@ func callLines(t *testing.T, log *logBuffer) []string {
 	}
 	slices.Sort(lines)
 	return lines
+}
+
+// Calls of strangers that come too often have one line a minute.
+func TestLog_Strangers(t *testing.T) {
+	log, now := &logBuffer{}, time.Unix(0, 0)
+	l := callLogger{logger: log.logger(), strangers: &sparse{now: func() time.Time { return now }}}
+	a := auth.New(auth.Options{Throttle: auth.Throttle{Burst: 1}, Now: func() time.Time { return now }})
+	fail := func() {
+		_, err := a.Authenticate(t.Context())
+		report, _ := l.ServerReporter(t.Context(), interceptors.CallMeta{Service: "memoryd.v1.MemoryService", Method: "View"})
+		report.PostCall(rpc.StatusError(err), 0)
+	}
+	wantLines := func(calls, warnings int) {
+		t.Helper()
+		gotCalls := strings.Count(log.String(), `"msg":"call"`)
+		gotWarnings := strings.Count(log.String(), "calls without a valid credential come too often for a line each")
+		if gotCalls != calls || gotWarnings != warnings {
+			t.Errorf("got %d lines of calls and %d warnings, want %d and %d:\n%s", gotCalls, gotWarnings, calls, warnings, log)
+		}
+	}
+	fail()
+	wantLines(1, 0)
+	for range 1000 {
+		fail()
+	}
+	wantLines(1, 1)
+	now = now.Add(warnEvery)
+	fail() // It is not too many after a minute.
+	wantLines(2, 1)
+	fail()
+	wantLines(2, 2)
+	if want := `"times":1000`; !strings.Contains(log.String(), want) {
+		t.Errorf("the log lacks %s:\n%s", want, log)
+	}
 }
 
 func TestLog(t *testing.T) {

@@ -24,6 +24,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoregistry"
 	"google.golang.org/protobuf/testing/protocmp"
 	"google.golang.org/protobuf/types/dynamicpb"
+	"google.golang.org/protobuf/types/known/fieldmaskpb"
 
 	memoryv1 "github.com/seed-7f2870e1/memoryd/gen/memoryd/v1"
 	"github.com/seed-7f2870e1/memoryd/server/kv"
@@ -372,6 +373,15 @@ func TestAudit(t *testing.T) {
 		{Input: `{"command":"insert","path":"/memories/b","insert_line":0,"insert_text":"` + text + `"}`},
 		{Input: `{"command":"delete","path":"/memories/b"}`},
 	}})
+	for _, token := range []string{"alice", "operator"} {
+		_, _ = admin.UpdateNamespace(as(t, token), &memoryv1.UpdateNamespaceRequest{
+			Namespace: "shared", Settings: &memoryv1.NamespaceSettings{MaxFiles: new(int64(2))},
+			UpdateMask: &fieldmaskpb.FieldMask{Paths: []string{"secrets", "max_files"}},
+		})
+	}
+	_, _ = admin.UpdateNamespace(as(t, "operator"), &memoryv1.UpdateNamespaceRequest{
+		Namespace: "shared", Settings: &memoryv1.NamespaceSettings{MaxFiles: new(int64(-1))},
+	})
 	_, _ = admin.DeleteNamespace(as(t, "alice"), &memoryv1.DeleteNamespaceRequest{Namespace: "shared"})
 	_, _ = admin.DeleteNamespace(as(t, "operator"), &memoryv1.DeleteNamespaceRequest{Namespace: "shared", Session: "ops"})
 	_, _ = admin.DeleteNamespace(as(t, "operator"), &memoryv1.DeleteNamespaceRequest{Namespace: "shared"})
@@ -398,6 +408,12 @@ func TestAudit(t *testing.T) {
 			}
 			delete(event, key)
 		}
+		// The hash of a token, since the tokens have the names of the principals.
+		name, _ := event["principal"].(string)
+		if hash, want := event["credential"], "token "+hashOf(name)[:len("sha256:")+12]; name != "" && hash != want {
+			t.Errorf("got the credential %v, want %s: %s", hash, want, line)
+		}
+		delete(event, "credential")
 		got = append(got, event)
 	}
 	const execution = "/memoryd.v1.MemoryService/Execute"
@@ -432,6 +448,18 @@ func TestAudit(t *testing.T) {
 		shared(map[string]any{
 			"principal": "alice", "method": "/memoryd.v1.MemoryService/Apply", "command": "delete", "path": "/memories/b",
 			"outcome": "ok", "revision": 4.0,
+		}),
+		shared(map[string]any{
+			"principal": "alice", "method": "/memoryd.v1.AdminService/UpdateNamespace", "outcome": "PERMISSION_DENIED",
+			"settings": map[string]any{"secrets": "default", "max_files": "2"},
+		}),
+		shared(map[string]any{
+			"principal": "operator", "method": "/memoryd.v1.AdminService/UpdateNamespace", "outcome": "ok", "revision": 5.0,
+			"settings": map[string]any{"secrets": "default", "max_files": "2"},
+		}),
+		shared(map[string]any{
+			"principal": "operator", "method": "/memoryd.v1.AdminService/UpdateNamespace", "outcome": "INVALID_ARGUMENT",
+			"settings": map[string]any{"max_files": "-1"},
 		}),
 		shared(map[string]any{
 			"principal": "alice", "method": "/memoryd.v1.AdminService/DeleteNamespace", "outcome": "PERMISSION_DENIED",

@@ -21,14 +21,15 @@ type followed struct {
 	*reloader
 	files  *files
 	log    *logBuffer
+	clock  time.Time
 	loaded string
 	loads  int
 }
 
 func newFollowed(t *testing.T) *followed {
 	t.Helper()
-	f := &followed{files: newFiles(t), log: &logBuffer{}}
-	f.reloader = newReloader(f.log.logger(), ops.NewMetrics(""))
+	f := &followed{files: newFiles(t), log: &logBuffer{}, clock: time.Unix(0, 0)}
+	f.reloader = newReloader(f.log.logger(), ops.NewMetrics(""), func() time.Time { return f.clock })
 	f.files.write("a", []byte("a1"))
 	f.files.write("b", []byte("b1"))
 	err := f.start(t.Context(), reloadable{"pair", []string{f.files.path("a"), f.files.path("b")}, f.load})
@@ -53,7 +54,8 @@ func (f *followed) want(t *testing.T, loaded string, loads, failures int) {
 	if f.loaded != loaded || f.loads != loads {
 		t.Errorf("got %s after %d loads, want %s after %d", f.loaded, f.loads, loaded, loads)
 	}
-	line := `"level":"ERROR","msg":"cannot reload; what was in force stays in force","what":"pair","error":`
+	line := `"level":"ERROR","msg":"cannot reload; what was in force stays in force","what":"pair","files":["` +
+		f.files.path("a") + `","` + f.files.path("b") + `"],"error":`
 	if got := strings.Count(f.log.String(), line); got != failures {
 		t.Errorf("got %d lines about failures, want %d:\n%s", got, failures, f.log)
 	}
@@ -133,14 +135,62 @@ func TestReloader_All(t *testing.T) {
 		t.Errorf("got %v, want %s", err, want)
 	}
 	f.poll(t.Context())
-	f.want(t, "[a1 b1]", 4, 0) // Whoever asked was told.
+	f.want(t, "[a1 b1]", 4, 1) // The log was told already.
+	if err := f.all(t.Context()); err == nil {
+		t.Error("what is broken was loaded")
+	}
+	f.want(t, "[a1 b1]", 5, 2) // Whoever asks again is told again.
+	f.wantMetrics(t, 1, 2, 1)
 	f.files.write("a", []byte("a2"))
 	if err := f.all(t.Context()); err != nil {
 		t.Error(err)
 	}
-	f.want(t, "[a2 b1]", 5, 0)
+	f.want(t, "[a2 b1]", 6, 2)
+	f.wantMetrics(t, 2, 2, 0)
 	f.poll(t.Context())
-	f.want(t, "[a2 b1]", 5, 0)
+	f.want(t, "[a2 b1]", 6, 2)
+}
+
+// wantMetrics checks how often it was loaded again, how often it could not be, and whether it is failing.
+func (f *followed) wantMetrics(t *testing.T, ok, failed, failing int) {
+	t.Helper()
+	body := metricsOf(t, f.metrics)
+	for _, want := range []string{
+		fmt.Sprintf("\nmemoryd_reloads_total{result=\"ok\",what=\"pair\"} %d\n", ok),
+		fmt.Sprintf("\nmemoryd_reloads_total{result=\"error\",what=\"pair\"} %d\n", failed),
+		fmt.Sprintf("\nmemoryd_reload_failing{what=\"pair\"} %d\n", failing),
+	} {
+		if !strings.Contains(body, want) {
+			t.Errorf("the metrics lack %s", strings.TrimSpace(want))
+		}
+	}
+}
+
+// TestReloader_TellsAgain has a file stay broken: the log is told every hour, and the metrics all the time.
+func TestReloader_TellsAgain(t *testing.T) {
+	f := newFollowed(t)
+	f.wantMetrics(t, 0, 0, 0)
+	f.files.write("a", []byte("broken"))
+	f.poll(t.Context())
+	f.poll(t.Context())
+	f.want(t, "[a1 b1]", 2, 1)
+	f.wantMetrics(t, 0, 1, 1)
+	f.clock = f.clock.Add(tellEvery - 1)
+	f.poll(t.Context())
+	f.want(t, "[a1 b1]", 3, 1)
+	f.clock = f.clock.Add(1)
+	f.poll(t.Context())
+	f.poll(t.Context())
+	f.want(t, "[a1 b1]", 5, 2)
+	f.clock = f.clock.Add(tellEvery)
+	f.poll(t.Context())
+	f.want(t, "[a1 b1]", 6, 3)
+	f.wantMetrics(t, 0, 1, 1)
+	f.files.write("a", []byte("a1"))
+	f.poll(t.Context())
+	f.poll(t.Context())
+	f.want(t, "[a1 b1]", 7, 3)
+	f.wantMetrics(t, 1, 1, 0)
 }
 
 // TestReloader_SymbolicLink replaces a file as Kubernetes does.
@@ -188,17 +238,34 @@ func TestServer_PrincipalsReload(t *testing.T) {
 	wantCode(t, call("first"), codes.OK)
 	wantCode(t, call("second"), codes.Unauthenticated)
 
+	short := func(token string) string { return hashOf(token)[len("sha256:"):][:12] }
+	wantUses := func(token string, want int) {
+		t.Helper()
+		line := `"level":"INFO","msg":"token used for the first time since the principals were read","principal":"a","token":"` +
+			short(token) + `"}`
+		if got := strings.Count(log.String(), line); got != want {
+			t.Errorf("got %d lines about the first use of the token %s, want %d:\n%s", got, token, want, log)
+		}
+	}
+	wantCode(t, call("first"), codes.OK)
+	wantUses("first", 1)
+	if want := `"principal":"a","credential":"token sha256:` + short("first") + `","namespace":"n"`; !strings.Contains(log.String(), want) {
+		t.Errorf("the log lacks %s:\n%s", want, log)
+	}
+
 	files.write("principals.yaml", tokensOf("a", "first", "second"))
 	r.security.reloads.poll(t.Context())
 	r.security.reloads.poll(t.Context())
 	wantCode(t, call("first"), codes.OK)
 	wantCode(t, call("second"), codes.OK)
+	wantUses("first", 2)
+	wantUses("second", 1)
 
 	files.write("principals.yaml", []byte("principals:\n- name: a\n  tokenz: []\n"))
 	r.security.reloads.poll(t.Context())
 	r.security.reloads.poll(t.Context())
 	wantCode(t, call("second"), codes.OK)
-	if want := `"what":"principals","error":"line 3: unknown key`; !strings.Contains(log.String(), want) {
+	if want := `"what":"principals","files":["` + cfg.Principals + `"],"error":"line 3: unknown key`; !strings.Contains(log.String(), want) {
 		t.Errorf("the log lacks %s:\n%s", want, log)
 	}
 
@@ -233,7 +300,8 @@ func TestServer_FollowsFiles(t *testing.T) {
 
 func TestServer_ReloadReopensTheAuditTrail(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "audit.log")
-	r := start(t, Config{AuditLog: path, HTTP: "127.0.0.1:0"})
+	log := &logBuffer{}
+	r := start(t, Config{AuditLog: path, HTTP: "127.0.0.1:0", Logger: log.logger()})
 	if err := os.Rename(path, path+".1"); err != nil {
 		t.Fatal(err)
 	}
@@ -258,6 +326,28 @@ func TestServer_ReloadReopensTheAuditTrail(t *testing.T) {
 		if !strings.Contains(metrics, want) {
 			t.Errorf("the metrics lack %s", want)
 		}
+	}
+	if want := `memoryd_reload_failing{what="audit_log"} 1`; !strings.Contains(metrics, want) {
+		t.Errorf("the metrics lack %s", want)
+	}
+	for _, want := range []string{
+		`"level":"INFO","msg":"reloaded","what":"audit_log","file":"` + path + `"}`,
+		`"level":"ERROR","msg":"cannot reload; what was in force stays in force","what":"audit_log","error":"open audit log: open ` + path,
+	} {
+		if !strings.Contains(log.String(), want) {
+			t.Errorf("the log lacks %s:\n%s", want, log)
+		}
+	}
+	// It is opened once it can be, without a word to the server.
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	r.security.reloads.poll(t.Context())
+	if _, metrics = httpGet(t, r, "/metrics"); !strings.Contains(metrics, `memoryd_reload_failing{what="audit_log"} 0`) {
+		t.Error("the metrics still tell of the audit trail")
+	}
+	if _, err := os.Stat(path); err != nil {
+		t.Errorf("the file was not opened: %v", err)
 	}
 }
 

@@ -185,6 +185,41 @@ func TestRestore(t *testing.T) {
 	}
 }
 
+// A backup that is not encrypted is restored without a keyset alone, and the report says where that takes the encryption
+// away.
+func TestRestore_NotEncrypted(t *testing.T) {
+	_, backup := backedUpData(t)
+	k := newKeyset(t)
+	sealed, plain, damaged := sealedData(t, k), filledData(t), sealedData(t, k)
+	if err := os.Truncate(filepath.Join(damaged, "memoryd.db"), 8<<10); err != nil {
+		t.Fatal(err)
+	}
+	before := snapshotDir(t, sealed)
+	got, err := Restore(t.Context(), RestoreOptions{File: backup, Data: sealed, Keyset: k, Force: true})
+	const way = "restore it without a keyset, and then encrypt it with this one: memoryd encrypt"
+	var invalid *ConfigError
+	if !errors.As(err, &invalid) || invalid.Field != "EncryptionKeyset" || !strings.Contains(invalid.Want, way) {
+		t.Errorf("with a keyset: got %+v, %v, want %s", got, err, way)
+	}
+	if diff := cmp.Diff(before, snapshotDir(t, sealed)); diff != "" {
+		t.Error("with a keyset: the directory has changed")
+	}
+	for _, tt := range []struct {
+		name, data string
+		want       bool
+	}{
+		{"over an encrypted store", sealed, true},
+		{"over one that is not", plain, false},
+		{"over one that cannot be read", damaged, false},
+		{"over none", filepath.Join(t.TempDir(), "fresh"), false},
+	} {
+		got, err := Restore(t.Context(), RestoreOptions{File: backup, Data: tt.data, Force: true})
+		if err != nil || got.NoLongerEncrypted != tt.want {
+			t.Errorf("%s: got %+v, %v, want NoLongerEncrypted %v", tt.name, got, err, tt.want)
+		}
+	}
+}
+
 // A store that is sound as a store is not restored where its namespaces are not.
 func TestRestore_NamespaceNotSound(t *testing.T) {
 	data := filledData(t)

@@ -12,6 +12,11 @@ import (
 // screener is what finds secrets for package memory.
 type screener struct{ rules *screen.Screener }
 
+// Turn implements memory.Screener.
+func (s screener) Turn(ctx context.Context, namespace string, size int) (end func(), err error) {
+	return s.rules.Turn(ctx, namespace, size)
+}
+
 // Scan implements memory.Screener.
 func (s screener) Scan(ctx context.Context, text string) ([]memory.SecretFinding, error) {
 	found, err := s.rules.Scan(ctx, text)

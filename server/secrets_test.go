@@ -15,6 +15,7 @@ import (
 	"github.com/seed-7f2870e1/memoryd/server/internal/ops"
 	"github.com/seed-7f2870e1/memoryd/server/internal/screen"
 	"github.com/seed-7f2870e1/memoryd/server/kv/boltkv"
+	"github.com/seed-7f2870e1/memoryd/server/kv/memkv"
 	"github.com/seed-7f2870e1/memoryd/server/memory"
 )
 
@@ -207,6 +208,38 @@ func TestSecrets_Screen(t *testing.T) {
 	}
 }
 
+// busy is a Screener that is always busy with others.
+type busy struct{ memory.Screener }
+
+// Turn implements memory.Screener.
+func (busy) Turn(ctx context.Context, _ string, _ int) (end func(), err error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+// A service that stops gives up what it has not searched yet, and says so, however calls have ended.
+func TestSweeper_EndsReports(t *testing.T) {
+	for _, cutOff := range []bool{false, true} {
+		log, metrics := &logBuffer{}, ops.NewMetrics("test")
+		m, err := memory.New(memkv.New(), memory.Options{
+			Screener: busy{}, Report: secretReporter{log.logger(), metrics}.report,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		stop := newSweeper(m, &auditor{}, metrics, log.logger()).begin(t.Context())
+		cmd := memory.Create{Path: "/memories/a", FileText: githubToken}
+		if res, err := m.Do(t.Context(), "acme", cmd, memory.Call{}); err != nil || res.IsError() {
+			t.Fatalf("create: %v, %v", res, err)
+		}
+		stop(cutOff)
+		want := `"msg":"secret","namespace":"acme","path":"/memories/a","rule":"unsearched","line":1,"count":1,"done":"written"}`
+		if !strings.Contains(log.String(), want) {
+			t.Errorf("cut off %t: log:\n%s\nwant %s", cutOff, log, want)
+		}
+	}
+}
+
 // One call does not fill the log.
 func TestSecretReporter_Lines(t *testing.T) {
 	log := &logBuffer{}
@@ -263,5 +296,44 @@ func BenchmarkCreate_Secrets(b *testing.B) {
 				}
 			})
 		}
+	}
+}
+
+// BenchmarkInsert_Secrets inserts a line in the middle of a file of 1 MB by each policy.
+func BenchmarkInsert_Secrets(b *testing.B) {
+	line := "- [x] fixed the token refresh in auth.go; they said the API key rotates monthly\n"
+	text := strings.Repeat(line, 1000_000/len(line))
+	for _, policy := range []struct {
+		name   string
+		policy memory.SecretsPolicy
+	}{{"off", memory.SecretsOff}, {"report", memory.SecretsReport}, {"refuse", memory.SecretsRefuse}} {
+		b.Run(policy.name, func(b *testing.B) {
+			rules := screener{screen.New()}
+			if _, err := rules.Scan(b.Context(), "loads the rules"); err != nil {
+				b.Fatal(err)
+			}
+			m, err := memory.New(memkv.New(), memory.Options{
+				Defaults: memory.Settings{
+					Secrets: &policy.policy, MaxFileBytes: new(int64(memory.MaxFileBytes)), CreateOnExisting: new(memory.CreateOverwrite),
+				},
+				Screener: rules,
+				Report:   func(_ context.Context, _ string, found []memory.SecretReport) { b.Errorf("found %v", found) },
+			})
+			if err != nil {
+				b.Fatal(err)
+			}
+			do := func(cmd memory.Command) {
+				if res, err := m.Do(b.Context(), "bench", cmd, memory.Call{}); err != nil || res.IsError() {
+					b.Fatalf("%T: %v, %v", cmd, res, err)
+				}
+			}
+			b.ReportAllocs()
+			for n := 0; b.Loop(); n++ {
+				if n%1000 == 0 {
+					do(memory.Create{Path: "/memories/a", FileText: text})
+				}
+				do(memory.Insert{Path: "/memories/a", InsertLine: 6000, InsertText: line})
+			}
+		})
 	}
 }

@@ -160,8 +160,11 @@ func New(ctx context.Context, cfg Config) (_ *Server, err error) {
 	if s.sealing = newSealing(cfg, store, s.metrics); s.sealing != nil {
 		sec.reloads.watch(s.sealing.reloadable())
 	}
-	if s.auditLog, err = openAuditLog(cfg, metrics); err != nil {
+	if s.auditLog, err = openAuditLog(cfg); err != nil {
 		return nil, err
+	}
+	if s.auditLog != nil {
+		sec.reloads.watch(auditLogFile(s.auditLog, cfg.AuditLog))
 	}
 	opened.add(s.auditLog.Close)
 	s.sweeper = newSweeper(tree, s.auditor(), s.metrics, s.logger)
@@ -171,7 +174,8 @@ func New(ctx context.Context, cfg Config) (_ *Server, err error) {
 	s.draining, s.startDraining = context.WithCancel(context.WithoutCancel(ctx))
 	s.ended, s.endStreams = context.WithCancel(context.WithoutCancel(ctx))
 	s.arrivals = &arrivals{timeout: cfg.CallTimeout, draining: s.draining, gaveUp: s.metrics.RequestGivenUp}
-	s.conns = newConnections(maxConnections, cfg.Logger)
+	s.conns = newConnections(maxConnections, remoteAddress, cfg.Logger)
+	s.conns.slowStrangers = s.auth != nil
 	for _, a := range addresses {
 		l, err := listen(ctx, a, cfg.SocketMode)
 		if err != nil {
@@ -195,11 +199,12 @@ func (s *Server) register(store kv.Store, tree *memory.Memory) {
 	opts := append(serverOptions(s.cfg.times), grpc.Creds(s.security.credentials()), grpc.InTapHandle(s.arrivals.begin))
 	s.grpc = grpc.NewServer(append(opts, chainOptions(s.chain())...)...)
 	backuper, _ := kv.As[kv.Backuper](store)
-	rpc.Register(s.grpc, rpc.Options{Memory: tree, Backuper: backuper, Recorder: s.metrics})
-	healthpb.RegisterHealthServer(s.grpc, s.health)
+	registrar := callersFirst{s.grpc, s}
+	rpc.Register(registrar, rpc.Options{Memory: tree, Backuper: backuper, Recorder: s.metrics})
+	healthpb.RegisterHealthServer(registrar, s.health)
 	reflection.Register(s.grpc)
 	if s.cfg.Channelz {
-		channelz.RegisterChannelzServiceToServer(s.grpc)
+		channelz.RegisterChannelzServiceToServer(registrar)
 	}
 	s.metrics.Initialize(s.grpc)
 }
@@ -233,6 +238,10 @@ func resolveAll(ctx context.Context, cfg Config) ([]address, error) {
 			}
 			cfg.Logger.WarnContext(ctx, "INSECURE: other machines can reach this address, and "+danger.is+"; "+danger.can,
 				"address", g.address)
+		}
+		if a.openToUsers(cfg) {
+			cfg.Logger.WarnContext(ctx, "INSECURE: every user of this machine can connect to this address, and nobody is "+
+				"authenticated; whoever connects can read and change every memory", "address", g.address)
 		}
 		addresses = append(addresses, a)
 	}
@@ -290,7 +299,7 @@ func (s *Server) Run(ctx context.Context) error {
 	side := s.newSideServer()
 	if s.http != nil {
 		running.Go(func() {
-			l := newConnections(maxHTTPConns, s.logger).wrap(s.http)
+			l := newConnections(maxHTTPConns, auth.PeerKey, s.logger).wrap(s.http)
 			if err := s.serveSide(side, l); !errors.Is(err, http.ErrServerClosed) {
 				failed <- fmt.Errorf("serve on %s: %w", s.http.Addr(), err)
 			}

@@ -13,13 +13,27 @@ import (
 // newSideServer returns the server of the side port.
 func (s *Server) newSideServer() *http.Server {
 	opts := ops.Options{
-		Metrics: s.metrics, Ready: s.ready, Authenticate: s.security.authenticateHTTP(), ConnContext: withSocket,
-		Logger: s.logger,
+		Metrics: s.metrics, Ready: s.ready, Authenticate: s.authenticateHTTP(), ConnContext: withSocket, Logger: s.logger,
 	}
 	if s.security.tls != nil {
 		opts.TLS = s.security.tls.config("h2", "http/1.1")
 	}
 	return ops.NewServer(opts)
+}
+
+// authenticateHTTP is what asks who makes a request to the side port, and counts failures; nil where identity is off.
+func (s *Server) authenticateHTTP() func(*http.Request) error {
+	authenticate := s.security.authenticateHTTP()
+	if authenticate == nil {
+		return nil
+	}
+	return func(r *http.Request) error {
+		err := authenticate(r)
+		if err != nil {
+			s.metrics.AuthenticationFailed()
+		}
+		return err
+	}
 }
 
 // serveSide serves the side port on a listener: unix sockets are plain, as they are for calls.

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"time"
 
+	"google.golang.org/genproto/googleapis/rpc/code"
+
 	"github.com/seed-7f2870e1/memoryd/server/internal/audit"
 	"github.com/seed-7f2870e1/memoryd/server/internal/ops"
 	"github.com/seed-7f2870e1/memoryd/server/memory"
@@ -37,6 +39,9 @@ type sweeper struct {
 	// after is time.After.
 	after func(time.Duration) <-chan time.Time
 
+	// floor is when every file counted as viewed, as was last seen; zero before.
+	floor time.Time
+
 	recording, expiring trouble
 }
 
@@ -64,6 +69,7 @@ func (s *sweeper) begin(ctx context.Context) (stop func(cutOff bool)) {
 	return func(cutOff bool) {
 		cancel()
 		<-done
+		s.memory.EndReports()
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), sweeperStopTimeout)
 		defer cancel()
 		if cutOff {
@@ -97,6 +103,7 @@ func (s *sweeper) run(ctx context.Context, flushTicks, expiryTicks <-chan time.T
 func (s *sweeper) flush(ctx context.Context) {
 	err := s.memory.Start(ctx)
 	if err == nil {
+		s.watchFloor(ctx)
 		var recorded int
 		recorded, err = s.memory.FlushReads(ctx)
 		s.metrics.ReadsRecorded(recorded)
@@ -104,17 +111,33 @@ func (s *sweeper) flush(ctx context.Context) {
 	s.recording.note(ctx, err)
 }
 
+// watchFloor tells where files got time anew, since it delays what an operator may wait for.
+func (s *sweeper) watchFloor(ctx context.Context) {
+	floor := s.memory.Floor()
+	if !s.floor.IsZero() && !floor.Equal(s.floor) {
+		s.logger.InfoContext(ctx, "every file counts as viewed now: the clock was set, the machine has slept, or there were "+
+			"too many views to record", "floor", floor)
+	}
+	s.floor = floor
+}
+
 // expire makes one pass, and returns what tells when to go on where there is more to do at once.
 func (s *sweeper) expire(ctx context.Context) <-chan time.Time {
 	removed := map[string]int{} // by namespace
 	report, err := s.memory.Expire(ctx, func(file memory.ExpiredFile) {
-		removed[file.Namespace]++
-		s.logger.DebugContext(ctx, "removed a file that expired",
-			"namespace", file.Namespace, "path", file.Path, "revision", file.Revision)
-		s.audit(ctx, audit.Event{
+		event := audit.Event{
 			Principal: principalService, Command: "expire", Namespace: file.Namespace, Path: file.Path,
 			Outcome: audit.OutcomeOK, Revision: file.Revision,
-		})
+		}
+		if file.Unknown {
+			event.Outcome, event.Revision = code.Code_UNKNOWN.String(), 0 // as of a call whose answer was lost
+			s.logger.WarnContext(ctx, "may have removed a file that expired", "namespace", file.Namespace, "path", file.Path)
+		} else {
+			removed[file.Namespace]++
+			s.logger.DebugContext(ctx, "removed a file that expired",
+				"namespace", file.Namespace, "path", file.Path, "revision", file.Revision)
+		}
+		s.audit(ctx, event)
 	})
 	for _, namespace := range slices.Sorted(maps.Keys(removed)) {
 		s.logger.InfoContext(ctx, "removed files that expired", "namespace", namespace, "files", removed[namespace])

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
@@ -27,6 +28,7 @@ type sweeperTest struct {
 	store  *kvtest.Faulty
 	log    *logBuffer
 	clock  time.Time
+	steps  time.Duration // by how much the clock was set
 	events []audit.Event
 	pauses []time.Duration
 }
@@ -37,8 +39,10 @@ func newSweeperTest(t *testing.T) *sweeperTest {
 	s := &sweeperTest{
 		store: &kvtest.Faulty{Store: newStore(t)}, log: &logBuffer{}, clock: time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC),
 	}
+	begin := s.clock
 	m, err := memory.New(s.store, memory.Options{
 		Defaults: memory.Settings{ExpireUnreadAfter: new(24 * time.Hour)}, Now: func() time.Time { return s.clock },
+		Elapsed: func() time.Duration { return s.clock.Sub(begin) - s.steps },
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -147,6 +151,42 @@ func TestSweeper(t *testing.T) {
 	if len(s.pauses) != 0 {
 		t.Errorf("paused %v, though there was no more to do", s.pauses)
 	}
+}
+
+// TestSweeper_ClockSet sets the clock: nothing is removed for that, and the log says why.
+func TestSweeper_ClockSet(t *testing.T) {
+	s := newSweeperTest(t)
+	s.create(t, "n", "/memories", 1)
+	s.tick(t, true, true)
+	const text = `"msg":"every file counts as viewed now`
+	s.wantLog(t, text, 0)
+	s.clock, s.steps = s.clock.Add(48*time.Hour), 48*time.Hour
+	s.tick(t, false, true)
+	s.wantMetrics(t, 0, 0, 2, 0)
+	s.wantLog(t, text, 1)
+	s.clock = s.clock.Add(24*time.Hour + 1)
+	s.tick(t, true, true)
+	s.wantMetrics(t, 0, 1, 3, 0)
+	s.wantLog(t, text, 1)
+}
+
+// TestSweeper_Unknown loses the answer of the store: the trail has a line of the file that may be gone.
+func TestSweeper_Unknown(t *testing.T) {
+	s := newSweeperTest(t)
+	s.create(t, "n", "/memories", 1)
+	s.clock = s.clock.Add(25 * time.Hour)
+	s.store.AfterUpdate = kvtest.OnCall(1, kv.ErrUnknown)
+	s.expire(t.Context())
+	want := []audit.Event{{
+		Principal: "memoryd", Command: "expire", Namespace: "n", Path: "/memories/0", Outcome: "UNKNOWN",
+	}}
+	if diff := cmp.Diff(want, s.events); diff != "" {
+		t.Errorf("events (-want +got):\n%s", diff)
+	}
+	s.wantMetrics(t, 0, 0, 0, 1)
+	s.wantLog(t, `"level":"WARN","msg":"may have removed a file that expired","namespace":"n","path":"/memories/0"`, 1)
+	s.expire(t.Context())
+	s.wantMetrics(t, 0, 0, 1, 1)
 }
 
 // TestSweeper_GoesOn has more to remove than one pass does: the next comes after a pause, not at the next tick.

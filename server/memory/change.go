@@ -24,8 +24,8 @@ func (c change) snippet() string { return snippetAround(c.text, countLines(c.tex
 
 const (
 	// contextBytes is how much of a text is searched for secrets on each side of what is new in it. Secrets may be
-	// written in parts, and a private key has some 3 KB.
-	contextBytes = 4 << 10
+	// written in parts, and a private key has 3 to 13 KB.
+	contextBytes = 16 << 10
 	// contextAlign is how much further it may be to the end of a line.
 	contextAlign = 1 << 10
 )
@@ -80,6 +80,9 @@ func (w window) whole(c, masked change) change {
 
 // line is the number of a line of the file, by that of the window.
 func (w window) line(inWindow int) int64 { return countLines(w.before) - 1 + int64(inWindow) }
+
+// held is how many bytes of memory the window keeps.
+func (w window) held() int { return len(w.before) + len(w.text) + len(w.after) + len(w.removed) }
 
 // hash tells a window from any other.
 func (w window) hash() [sha256.Size]byte {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/seed-7f2870e1/memoryd/server/kv"
 )
@@ -28,11 +29,13 @@ type ExpiredFile struct {
 	Namespace string
 	Path      string
 	Revision  int64 // that the removal made
+	// Unknown tells that the answer of the store was lost: the file may be removed, or be there and expire again.
+	Unknown bool
 }
 
 // ExpiryReport is what Expire has done.
 type ExpiryReport struct {
-	// Removed is how many files it has removed.
+	// Removed is how many files it has removed, without those of which that is unknown.
 	Removed int
 	// More tells that it has ended before it had seen every namespace, since it had enough to do.
 	More bool
@@ -41,15 +44,17 @@ type ExpiryReport struct {
 // Expire removes files that expire, as the settings of their namespaces say, and tells removed of each. It looks at
 // 10,000 entries or namespaces and removes 500 files at most, and goes on there the next time, also in another process.
 // Directories stay. A namespace that is damaged is left out, and is part of the error; another error ends the call.
-// A file that is viewed while it is being removed may go.
+// A file that is viewed while it is being removed may go. removed is also told of files whose removal got lost in the
+// store, so that none goes unsaid.
 func (m *Memory) Expire(ctx context.Context, removed func(ExpiredFile)) (ExpiryReport, error) {
 	stored, err := m.readExpiryCursor(ctx)
-	if err != nil {
+	damaged := errors.Is(err, kv.ErrCorrupt) // like none, and written anew
+	if err != nil && !damaged {
 		return ExpiryReport{}, fmt.Errorf("read where to go on: %w", err)
 	}
 	p := &expiryPass{memory: m, removed: removed, cursor: stored, entries: expiryEntries, removals: expireRemovals}
 	err = p.run(ctx)
-	if p.cursor.namespace != stored.namespace || !slices.Equal(p.cursor.entry, stored.entry) {
+	if damaged || p.cursor.namespace != stored.namespace || !slices.Equal(p.cursor.entry, stored.entry) {
 		err = errors.Join(err, m.writeExpiryCursor(context.WithoutCancel(ctx), p.cursor))
 	}
 	return p.report, errors.Join(errors.Join(p.problems...), err)
@@ -112,8 +117,7 @@ func (p *expiryPass) page(ctx context.Context) error {
 	namespace := p.cursor.namespace
 	var page expiringPage
 	err := p.memory.view(ctx, namespace, func(t *tree) (err error) {
-		now := p.memory.now()
-		x := p.memory.expiry(namespace, *t.settings.ExpireUnreadAfter, now, now)
+		x := p.memory.expiry(namespace, *t.settings.ExpireUnreadAfter, time.Time{})
 		page, err = t.expiring(x, p.cursor.entry, p.entries, p.removals)
 		return err
 	})
@@ -141,17 +145,21 @@ func (p *expiryPass) remove(ctx context.Context, files []expiringFile) error {
 		steps[i] = step{cmd: expire{p.memory, namespace, file.node.id}, paths: []Path{file.path}}
 	}
 	results, err := p.memory.update(ctx, namespace, request{}, steps...)
-	if err != nil {
+	unknown := errors.Is(err, kv.ErrUnknown)
+	if err != nil && !unknown {
 		return err
 	}
 	for _, r := range results {
-		if r.Entry != nil {
+		if r.Entry == nil {
+			continue
+		}
+		p.removed(ExpiredFile{Namespace: namespace, Path: r.Entry.Path, Revision: r.Revision, Unknown: unknown})
+		if !unknown {
 			p.report.Removed++
 			p.removals--
-			p.removed(ExpiredFile{Namespace: namespace, Path: r.Entry.Path, Revision: r.Revision})
 		}
 	}
-	return nil
+	return err
 }
 
 // expire removes a file if it is still the one with an id, and still expires: everything is looked at again.
@@ -185,8 +193,7 @@ func (c expire) run(t *tree, paths []Path) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	now := instant(t.now)
-	x := c.memory.expiry(c.namespace, *t.settings.ExpireUnreadAfter, now, now)
+	x := c.memory.expiry(c.namespace, *t.settings.ExpireUnreadAfter, time.Time{})
 	if _, yes := x.expires(n, max(at, x.viewed(n.id))); !yes {
 		return Result{}, nil
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/seed-7f2870e1/memoryd/server/kv"
+	"github.com/seed-7f2870e1/memoryd/server/kv/kvtest"
 )
 
 // expire runs one pass and returns the paths that it removed.
@@ -73,7 +74,7 @@ func TestExpire(t *testing.T) {
 	if err != nil || report != (ExpiryReport{Removed: 1}) {
 		t.Errorf("got %+v, %v; want 1 file removed", report, err)
 	}
-	want := []ExpiredFile{{"test", "/memories/d/e/old", 5}}
+	want := []ExpiredFile{{Namespace: "test", Path: "/memories/d/e/old", Revision: 5}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("removed (-want +got):\n%s", diff)
 	}
@@ -278,6 +279,47 @@ func TestExpire_Fails(t *testing.T) {
 			t.Errorf("update %d: %d files were removed, and then %d", at, removed, len(rest))
 		}
 	}
+}
+
+// TestExpire_Unknown loses the answer of a removal: it is told, and the next pass says what is true.
+func TestExpire_Unknown(t *testing.T) {
+	for _, committed := range []bool{false, true} {
+		t.Run(fmt.Sprintf("committed=%t", committed), func(t *testing.T) {
+			c := newClocked(t)
+			c.must(c.Memory, Create{Path: "/memories/f"})
+			c.wait(4 * time.Hour)
+			if committed {
+				c.store.AfterUpdate = kvtest.OnCall(1, kv.ErrUnknown)
+			} else {
+				c.Memory.store = lostStore{c.store}
+			}
+			var got []ExpiredFile
+			report, err := c.Expire(t.Context(), func(f ExpiredFile) { got = append(got, f) })
+			if !errors.Is(err, kv.ErrUnknown) || report.Removed != 0 {
+				t.Errorf("got %+v, %v; want none removed, and %v", report, err, kv.ErrUnknown)
+			}
+			want := []ExpiredFile{{Namespace: "test", Path: "/memories/f", Revision: 2, Unknown: true}}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("told (-want +got):\n%s", diff)
+			}
+			c.Memory.store = c.store
+			if removed, _ := c.expire(c.Memory); len(removed) != map[bool]int{false: 1}[committed] {
+				t.Errorf("the next pass removed %v", removed)
+			}
+		})
+	}
+}
+
+// lostStore runs updates, and does not commit them.
+type lostStore struct{ kv.Store }
+
+func (s lostStore) Update(ctx context.Context, scope string, fn func(kv.Tx) error) error {
+	return s.Store.Update(ctx, scope, func(tx kv.Tx) error {
+		if err := fn(tx); err != nil {
+			return err
+		}
+		return kv.ErrUnknown
+	})
 }
 
 // TestExpire_Stopped ends a pass between two transactions.

@@ -26,7 +26,7 @@ const (
 
 // usedFile is what a test knows of a file.
 type usedFile struct {
-	used   time.Time // last viewed or changed
+	used   time.Duration // last viewed or changed
 	pinned bool
 }
 
@@ -36,14 +36,17 @@ type expiryModel struct {
 	random  *rand.Rand
 	store   *kvtest.Faulty
 	memory  *memory.Memory
-	now     time.Time
+	now     time.Time     // what the clock tells
+	ran     time.Duration // how long memoryd really ran
 	files   map[string]usedFile
-	floor   time.Time // when views were last lost
-	failing bool      // updates fail
+	floor   time.Duration // when views were last lost, or the clock set
+	fell    bool          // the clock was set back, so that files may stay for longer
+	sets    bool          // the clock may be set
+	failing bool          // updates fail
 }
 
 func newExpiryModel(t *testing.T, seed uint64) *expiryModel {
-	x := &expiryModel{T: t, random: rand.New(rand.NewPCG(seed, 0)), now: testTime, files: map[string]usedFile{}, floor: testTime}
+	x := &expiryModel{T: t, random: rand.New(rand.NewPCG(seed, 0)), now: testTime, files: map[string]usedFile{}}
 	x.store = &kvtest.Faulty{Store: kvtest.Harsh(memkv.New())}
 	x.store.BeforeUpdate = func(string) error {
 		if x.failing {
@@ -60,6 +63,7 @@ func newExpiryModel(t *testing.T, seed uint64) *expiryModel {
 func (x *expiryModel) open() {
 	m, err := memory.New(x.store, memory.Options{
 		Defaults: memory.Settings{ExpireUnreadAfter: new(unreadAfter)}, Now: func() time.Time { return x.now },
+		Elapsed: func() time.Duration { return x.ran },
 	})
 	if err != nil {
 		x.Fatal(err)
@@ -87,9 +91,33 @@ func (x *expiryModel) check() {
 	}
 }
 
+func (x *expiryModel) wait(d time.Duration) {
+	x.now, x.ran = x.now.Add(d), x.ran+d
+}
+
+// set sets the clock, where the run may.
+func (x *expiryModel) set() {
+	if !x.sets {
+		return
+	}
+	step := time.Duration(2+x.random.IntN(50)) * time.Hour
+	if x.random.IntN(2) == 0 {
+		step, x.fell = -step, true
+	}
+	x.now, x.floor = x.now.Add(step), x.ran
+}
+
+// stop ends the process cleanly.
+func (x *expiryModel) stop() {
+	x.failing = false
+	if err := x.memory.Stop(x.Context()); err != nil {
+		x.Fatal(err)
+	}
+}
+
 func (x *expiryModel) use(p string) {
 	file := x.files[p]
-	file.used = x.now
+	file.used = x.ran
 	x.files[p] = file
 }
 
@@ -144,20 +172,16 @@ func (x *expiryModel) sweep() {
 	}
 	for _, p := range removed {
 		file, ok := x.files[p]
-		if age := x.now.Sub(file.used); !ok || file.pinned || age <= unreadAfter {
+		if age := x.ran - file.used; !ok || file.pinned || age <= unreadAfter {
 			x.Errorf("removed %s, which was used %v ago: %+v", p, age, file)
 		}
 		delete(x.files, p)
 	}
 	for _, p := range slices.Sorted(maps.Keys(x.files)) {
 		file := x.files[p]
-		last := file.used.Add(readInterval)
-		if x.floor.After(last) {
-			last = x.floor
-		}
-		if !file.pinned && x.now.Sub(last) > unreadAfter {
-			x.Errorf("left %s, which was used %v ago, %v after the last crash: %+v",
-				p, x.now.Sub(file.used), x.now.Sub(x.floor), file)
+		last := max(file.used+readInterval, x.floor)
+		if !file.pinned && !x.fell && x.ran-last > unreadAfter {
+			x.Errorf("left %s, which was used %v ago, %v after the last crash: %+v", p, x.ran-file.used, x.ran-x.floor, file)
 		}
 	}
 }
@@ -224,7 +248,7 @@ var expiryActions = map[string]struct {
 	"pin": {1, func(x *expiryModel) {
 		p, unpin := x.path(), x.random.IntN(2) == 0
 		if file, ok := x.files[p]; ok && x.succeeds(memory.Pin{Path: p, Unpin: unpin}) && file.pinned == unpin {
-			x.files[p] = usedFile{x.now, !unpin}
+			x.files[p] = usedFile{x.ran, !unpin}
 		}
 	}},
 	"delete the namespace": {1, func(x *expiryModel) {
@@ -234,7 +258,7 @@ var expiryActions = map[string]struct {
 		}
 	}},
 	"wait": {24, func(x *expiryModel) {
-		x.now = x.now.Add(time.Duration(1+x.random.IntN(6)) * 10 * time.Minute)
+		x.wait(time.Duration(1+x.random.IntN(6)) * 10 * time.Minute)
 	}},
 	"flush": {6, func(x *expiryModel) {
 		_, err := x.memory.FlushReads(x.Context())
@@ -244,14 +268,25 @@ var expiryActions = map[string]struct {
 	"make room":      {4, func(x *expiryModel) { x.failing = false }},
 	"crash": {1, func(x *expiryModel) {
 		x.failing = false
-		x.floor = x.now
+		x.floor = x.ran
+		if x.random.IntN(2) == 0 {
+			x.set()
+		}
 		x.open()
 	}},
 	"restart": {3, func(x *expiryModel) {
-		x.failing = false
-		if err := x.memory.Stop(x.Context()); err != nil {
-			x.Fatal(err)
-		}
+		x.stop()
+		x.open()
+	}},
+	"off": {1, func(x *expiryModel) {
+		x.stop()
+		x.now, x.floor = x.now.Add(time.Duration(2+x.random.IntN(50))*time.Hour), x.ran
+		x.open()
+	}},
+	"set the clock": {1, func(x *expiryModel) { x.set() }},
+	"set the clock while off": {1, func(x *expiryModel) {
+		x.stop()
+		x.set()
 		x.open()
 	}},
 	"sweep": {16, func(x *expiryModel) { x.sweep() }},
@@ -285,6 +320,7 @@ func TestExpire_Model(t *testing.T) {
 	for seed := range uint64(50) {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
 			x := newExpiryModel(t, seed)
+			x.sets = seed%2 == 1
 			for range 300 {
 				name := names[x.random.IntN(len(names))]
 				expiryActions[name].do(x)
@@ -293,10 +329,10 @@ func TestExpire_Model(t *testing.T) {
 					t.Fatalf("that was after: %s", name)
 				}
 			}
-			x.now = x.now.Add(unreadAfter + 2*readInterval)
+			x.wait(unreadAfter + 2*readInterval)
 			x.sweep()
 			for p, file := range x.files {
-				if !file.pinned {
+				if !file.pinned && !x.fell {
 					t.Errorf("left %s: %+v", p, file)
 				}
 			}

@@ -48,17 +48,13 @@ func (m *Memory) PlanExpiry(ctx context.Context, namespace string, q ExpiryQuery
 			return nil, "", &InvalidError{Field: "page_token", Text: "page_token is not one of this plan"}
 		}
 	}
-	now := m.now()
-	if q.Before.IsZero() {
-		q.Before = now
-	}
 	var page expiringPage
 	err = m.view(ctx, namespace, func(t *tree) (err error) {
 		unread := *t.settings.ExpireUnreadAfter
 		if q.UnreadAfter != nil {
 			unread = *q.UnreadAfter
 		}
-		x := m.expiry(namespace, unread, now, q.Before)
+		x := m.expiry(namespace, unread, q.Before)
 		page, err = t.expiring(x, entryKey(after), expiryEntries, q.Limit)
 		return err
 	})
@@ -87,9 +83,14 @@ type expiry struct {
 	viewed func(id uint64) int64
 }
 
-func (m *Memory) expiry(namespace string, unread time.Duration, now, before time.Time) expiry {
+// expiry is that of a namespace with a setting; a zero time before which files expire is now.
+func (m *Memory) expiry(namespace string, unread time.Duration, before time.Time) expiry {
+	now, floor := m.reads.now(namespace) // both at once: the floor may fall with the clock
+	if before.IsZero() {
+		before = now
+	}
 	return expiry{
-		unread: unread, floor: m.reads.floorAt(now.UnixNano()), before: before,
+		unread: unread, floor: floor, before: before,
 		viewed: func(id uint64) int64 { return m.reads.last(namespace, id) },
 	}
 }

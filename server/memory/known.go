@@ -10,11 +10,26 @@ import (
 // A secret outside of what is new was perhaps there before, and only what stands around it has changed. So the text
 // before the change is searched too, but not until there is such a one.
 type scanner struct {
-	screener Screener
-	change   change   // as it was made
-	masked   []places // what was masked since
-	searched bool     // the text before the change
-	known    []secret // that it had and the change left as they are
+	screener  Screener
+	namespace string
+	change    change   // as it was made
+	masked    []places // what was masked since
+	searched  bool     // the text before the change
+	known     []secret // that it had and the change left as they are
+}
+
+func newScanner(screener Screener, namespace string, c change) *scanner {
+	return &scanner{screener: screener, namespace: namespace, change: c}
+}
+
+// find searches a text in a turn of its own.
+func (s *scanner) find(ctx context.Context, text string) ([]SecretFinding, error) {
+	end, err := s.screener.Turn(ctx, s.namespace, len(text))
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+	return s.screener.Scan(ctx, text)
 }
 
 // secret is where a rule finds one in a text.
@@ -25,7 +40,7 @@ type secret struct {
 
 // scan returns what is found in the text of a change and is new.
 func (s *scanner) scan(ctx context.Context, c change) ([]SecretFinding, error) {
-	found, err := s.screener.Scan(ctx, c.text)
+	found, err := s.find(ctx, c.text)
 	if err != nil {
 		return nil, err
 	}
@@ -51,7 +66,7 @@ func (s *scanner) scan(ctx context.Context, c change) ([]SecretFinding, error) {
 // knows tells whether a finding was there before the change.
 func (s *scanner) knows(ctx context.Context, f SecretFinding) (bool, error) {
 	if !s.searched {
-		found, err := s.screener.Scan(ctx, s.change.original())
+		found, err := s.find(ctx, s.change.original())
 		if err != nil {
 			return false, err
 		}

@@ -9,7 +9,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/seed-7f2870e1/memoryd/server/internal/screen"
 	"github.com/seed-7f2870e1/memoryd/server/kv/memkv"
 	"github.com/seed-7f2870e1/memoryd/server/memory"
 )
@@ -102,7 +101,7 @@ func TestSecrets_Known(t *testing.T) {
 		name: "what parted it", text: "a " + githubToken[:30] + "..." + githubToken[30:], cmd: replace("...", ""),
 		rule: "github-pat", line: 1, stored: "a " + githubToken, masked: "a [REDACTED]",
 	}}
-	screener := rules{screen.New()}
+	screener := unhurried()
 	for _, e := range edits {
 		for _, policy := range []memory.SecretsPolicy{memory.SecretsReport, memory.SecretsMask, memory.SecretsRefuse} {
 			for _, batch := range []bool{false, true} {
@@ -225,6 +224,9 @@ func TestSecrets_KnownInOneFileOnly(t *testing.T) {
 
 // forgetful is keys, except that its second scan fails.
 type forgetful struct{ scans *int }
+
+// Turn implements memory.Screener.
+func (forgetful) Turn(context.Context, string, int) (end func(), err error) { return func() {}, nil }
 
 // Scan implements memory.Screener.
 func (f forgetful) Scan(ctx context.Context, text string) ([]memory.SecretFinding, error) {

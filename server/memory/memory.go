@@ -23,7 +23,7 @@
 // written, and when it was viewed hangs on its id: a rename moves entries only.
 //
 // kv.ReservedScope has two more keys: "memory.reads" tells whether all views were recorded when memoryd stopped
-// (reads.go), and "memory.expiry" where the next Expire goes on (expiry.go).
+// (reads.go), and when that was, and "memory.expiry" where the next Expire goes on (expiry.go).
 package memory
 
 import (
@@ -104,10 +104,10 @@ type Memory struct {
 	store    kv.Store
 	defaults Settings
 	window   time.Duration
-	now      func() time.Time
 	recents  *lru.Cache[string, *recent] // by namespace
 	screener Screener                    // nil where nobody looks
 	report   func(context.Context, string, []SecretReport)
+	backlog  backlog
 	reads    *reads
 }
 
@@ -120,11 +120,14 @@ type Options struct {
 	RequestWindow time.Duration
 	// Screener finds secrets; nil finds none.
 	Screener Screener
-	// Report is told of the secrets in what was written to a namespace, or was to be, by the goroutine that called. nil
-	// is not told.
+	// Report is told of the secrets in what was written to a namespace, or was to be, by the goroutine that called, or by
+	// one of Memory's own (see EndReports). nil is not told.
 	Report func(ctx context.Context, namespace string, found []SecretReport)
 	// Now is the clock; nil is time.Now.
 	Now func() time.Time
+	// Elapsed is how long the process has run, which no change of the clock moves; nil goes by the monotonic readings of
+	// Now. Where those have none, the clock counts as one that is never set.
+	Elapsed func() time.Duration
 }
 
 // New returns a Memory on a store. Defaults out of their range are an *InvalidError.
@@ -150,9 +153,9 @@ func New(store kv.Store, opts Options) (*Memory, error) {
 		opts.RequestWindow = DefaultRequestWindow
 	}
 	return &Memory{
-		store: store, defaults: defaults, window: opts.RequestWindow, now: opts.Now,
+		store: store, defaults: defaults, window: opts.RequestWindow,
 		screener: opts.Screener, report: opts.Report,
-		recents: newRecents(), reads: newReads(maxPendingReads, maxNotedReads),
+		recents: newRecents(), reads: newReads(opts.Now, opts.Elapsed, maxPendingReads, maxNotedReads),
 	}, nil
 }
 
@@ -235,12 +238,12 @@ func (m *Memory) update(ctx context.Context, namespace string, rq request, steps
 		}
 		switch {
 		case errors.Is(err, errDeleting):
-			if err := m.purge(ctx, namespace); err != nil {
+			if err := m.purge(ctx, namespace, false); err != nil {
 				return results, err
 			}
 		case errors.Is(err, errUnscreened):
 			rehearsing = false
-			if err := m.search(ctx, secrets); err != nil {
+			if err := m.search(ctx, namespace, secrets); err != nil {
 				return results, err
 			}
 		case rehearsing && err == nil:

@@ -4,6 +4,10 @@ import "fmt"
 
 // Pin keeps a file from expiring, or lets it expire again. It is not a command of the memory tool; its texts are those
 // of view. A directory is an *InvalidError.
+//
+// It is a change like any other, of what is known of the file: it raises the revision of the file, so that who follows
+// revisions sees it, and the time of the change, so that a file that is let go has all of its time from then. What is
+// sent with the revision before it as IfRevision is refused, and with IfSHA256, which is about the contents, is not.
 type Pin struct {
 	Path  string
 	Unpin bool

@@ -82,26 +82,54 @@ func (m *Memory) nameLargest(ctx context.Context, namespace string, err error) e
 	return err
 }
 
-// largest returns the largest files, the largest first; those of one size are in the order of their paths.
+// largest are the largest files of a namespace, as it was at a revision.
+type largest struct {
+	created, revision int64 // of the namespace; one that was deleted and made again has revisions anew
+	files             []Entry
+}
+
+// largest returns the largest files, the largest first; those of one size are in the order of their paths. All entries
+// are read for that, so that one caller does it for all who are refused, and again when the namespace has changed.
 func (m *Memory) largest(ctx context.Context, namespace string) ([]Entry, error) {
-	var files []Entry
-	err := m.view(ctx, namespace, func(t *tree) error {
-		files = nil
-		if t.header.deleting {
+	recent := m.recent(namespace)
+	select {
+	case recent.looking <- struct{}{}:
+		defer func() { <-recent.looking }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	var found largest
+	err := m.view(ctx, namespace, func(t *tree) (err error) {
+		found = largest{created: t.header.created, revision: t.header.revision}
+		if found.created == recent.largest.created && found.revision == recent.largest.revision {
+			found = recent.largest
 			return nil
 		}
-		opts := kv.ScanOptions{Prefix: []byte{entryPrefix}, From: levelPrefix(Path{}, 1)}
-		return t.reader.Scan(opts, func(key, value []byte) error {
-			n, err := decodeNode(key, value)
-			if err != nil || n.dir || len(files) == largestFiles && n.size < files[largestFiles-1].Size {
-				return err
-			}
-			file := n.entry(keyPath(key))
-			i, _ := slices.BinarySearchFunc(files, file, compareLargest)
-			files = slices.Insert(files, i, file)
-			files = files[:min(len(files), largestFiles)]
-			return nil
-		})
+		found.files, err = t.largest()
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	recent.largest = found
+	return found.files, nil
+}
+
+func (t *tree) largest() (files []Entry, err error) {
+	if t.header.deleting {
+		return nil, nil
+	}
+	opts := kv.ScanOptions{Prefix: []byte{entryPrefix}, From: levelPrefix(Path{}, 1)}
+	err = t.reader.Scan(opts, func(key, value []byte) error {
+		n, err := decodeNode(key, value)
+		if err != nil || n.dir || len(files) == largestFiles && n.size < files[largestFiles-1].Size {
+			return err
+		}
+		file := n.entry(keyPath(key))
+		i, _ := slices.BinarySearchFunc(files, file, compareLargest)
+		files = slices.Insert(files, i, file)
+		files = files[:min(len(files), largestFiles)]
+		return nil
 	})
 	return files, err
 }

@@ -24,11 +24,26 @@ import (
 //     after the time that is noted or recorded.
 //   - What is noted and not recorded counts too. It is kept until it was recorded, or the file is gone. A file that was
 //     moved meanwhile is found by its id.
-//   - What is noted is lost in a crash. So the store tells whether memoryd has stopped cleanly, with everything
-//     recorded; Start takes that away again. Where it finds that memoryd did not, every file counts as viewed at that
-//     moment, which is called the floor.
-//   - Where there is no room to note a view, the floor rises to it. In a crash that floor is lost too, and a later one
-//     takes its place.
+//   - Every file counts as viewed at a time that is called the floor. Where there is no room to note a view, the floor
+//     rises to it.
+//
+// Times come from a clock that somebody may set, and the time that counts against a file is that in which memoryd ran
+// and the file could be viewed. So the floor is taken anew, which is that every file counts as viewed now:
+//
+//   - Where the clock has moved by more than maxStep against the time that has passed, either way. Every look at the
+//     clock compares the two, also those for the times that are stored. While a machine sleeps that time stands still.
+//   - Where Start finds that memoryd has not stopped cleanly, with all views recorded; the store tells. What was noted
+//     is lost in a crash.
+//   - Where Start finds that it was stopped for longer than maxOff, or that the clock is behind the time of the stop.
+//
+// Between one such moment and the next the clock goes as time passes. A file that was last viewed before it counts from
+// the floor, however wrong the times are that were stored before, and one that was viewed since from a time of the same
+// clock. Neither can be cut short. The floor need not be stored when it changes: if it is lost in a crash, a later one
+// takes its place. It may fall where the clock goes back, so that a clock that was ahead for a moment does not end all
+// expiry until that time has come.
+//
+// Where a namespace is damaged so that its views cannot be recorded, Stop leaves them out, and it has a floor of its
+// own, the time of the stop.
 //
 // What is recorded of a file that is deleted goes with it in the same transaction.
 
@@ -42,6 +57,8 @@ const (
 	maxNotedReads = 1 << 16
 	// readsPerUpdate is how many views one transaction records.
 	readsPerUpdate = 1000
+	// maxOff is how long memoryd may be stopped, for an upgrade say, without every file counting as viewed then.
+	maxOff = time.Hour
 )
 
 // fileID tells a file from all others, also when it is moved.
@@ -63,20 +80,36 @@ type read struct {
 type reads struct {
 	capacity int
 	due      chan struct{} // has something where FlushReads is due before its time
+	clock    func() time.Time
+	elapsed  func(now time.Time) time.Duration // how long memoryd has run when clock has told now
 
 	mu      sync.Mutex
 	pending map[fileID]read
 	noted   *simplelru.LRU[fileID, int64] // when a view was last noted
 	started bool
-	floor   int64 // every file counts as viewed at this time; it is known when started
+	floor   int64            // every file counts as viewed at this time; it is known when started
+	missing map[string]int64 // the floors of namespaces whose views could not be recorded before the last stop
+	at      int64            // what the clock has told last
+	ran     time.Duration    // elapsed at that time
 }
 
-func newReads(capacity, noted int) *reads {
+// newReads returns reads with room for so many views that are not recorded, and so many that are. elapsed is how long
+// memoryd has run; nil goes by the monotonic readings of the clock.
+func newReads(clock func() time.Time, elapsed func() time.Duration, capacity, noted int) *reads {
 	lru, err := simplelru.NewLRU[fileID, int64](noted, nil)
 	if err != nil { // Only of a size that is not positive.
 		panic(err)
 	}
-	return &reads{capacity: capacity, due: make(chan struct{}, 1), pending: make(map[fileID]read), noted: lru}
+	begin := clock()
+	r := &reads{
+		capacity: capacity, due: make(chan struct{}, 1), pending: make(map[fileID]read), noted: lru,
+		clock: clock, elapsed: func(now time.Time) time.Duration { return now.Sub(begin) }, at: begin.UnixNano(),
+	}
+	if elapsed != nil {
+		r.elapsed = func(time.Time) time.Duration { return elapsed() }
+	}
+	r.ran = r.elapsed(begin)
+	return r
 }
 
 // note notes that a file was viewed.
@@ -146,36 +179,43 @@ func (r *reads) last(namespace string, id uint64) int64 {
 	return r.pending[fileID{namespace, id}].at
 }
 
-// floorAt returns the floor: now, until it is known.
-func (r *reads) floorAt(now int64) int64 {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if !r.started {
-		return now
-	}
-	return r.floor
-}
-
 // ReadsDue is sent to where so many views wait to be recorded that FlushReads should be called at once.
 func (m *Memory) ReadsDue() <-chan struct{} { return m.reads.due }
 
 // FlushReads records when files were viewed, as far as it is not recorded yet, and returns of how many it did. Views
-// that it cannot record are kept for the next time, and count meanwhile.
+// that it cannot record are kept for the next time, and count meanwhile. A namespace that is damaged is left out, and
+// is part of the error; another error ends the call.
 func (m *Memory) FlushReads(ctx context.Context) (recorded int, err error) {
+	recorded, damaged, err := m.flushReads(ctx)
+	return recorded, joinDamaged(damaged, err)
+}
+
+// flushReads is FlushReads; damaged are the errors of the namespaces that are.
+func (m *Memory) flushReads(ctx context.Context) (recorded int, damaged map[string]error, err error) {
 	all := m.reads.unrecorded()
-	var problems []error
+	damaged = make(map[string]error)
 	for _, namespace := range slices.Sorted(maps.Keys(all)) {
 		n, err := m.recordReads(ctx, namespace, all[namespace])
 		recorded += n
 		if err == nil {
 			continue
 		}
-		problems = append(problems, fmt.Errorf("record views of namespace %s: %w", namespace, err))
+		err = fmt.Errorf("record views of namespace %s: %w", namespace, err)
 		if !errors.Is(err, kv.ErrCorrupt) { // The others would fail like this one.
-			break
+			return recorded, damaged, err
 		}
+		damaged[namespace] = err
 	}
-	return recorded, errors.Join(problems...)
+	return recorded, damaged, nil
+}
+
+// joinDamaged is the error of what has gone on without the namespaces that are damaged.
+func joinDamaged(damaged map[string]error, err error) error {
+	var problems []error
+	for _, namespace := range slices.Sorted(maps.Keys(damaged)) {
+		problems = append(problems, damaged[namespace])
+	}
+	return errors.Join(append(problems, err)...)
 }
 
 // recordReads records views of files of one namespace.

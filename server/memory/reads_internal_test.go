@@ -17,8 +17,9 @@ import (
 type clocked struct {
 	*Memory
 	*testing.T
-	store *kvtest.Faulty
-	clock *time.Time
+	store   *kvtest.Faulty
+	clock   *time.Time
+	elapsed *time.Duration
 }
 
 // newClocked returns a started one, in which files expire after three hours.
@@ -27,7 +28,7 @@ func newClocked(t *testing.T) clocked {
 	clock := time.Date(2026, 1, 2, 3, 0, 0, 0, time.UTC)
 	store := &kvtest.Faulty{Store: kvtest.Harsh(memkv.New())}
 	t.Cleanup(func() { _ = store.Close() })
-	c := clocked{T: t, store: store, clock: &clock}
+	c := clocked{T: t, store: store, clock: &clock, elapsed: new(time.Duration)}
 	c.Memory = c.open()
 	return c
 }
@@ -37,6 +38,7 @@ func (c clocked) open() *Memory {
 	c.Helper()
 	m, err := New(c.store, Options{
 		Defaults: Settings{ExpireUnreadAfter: new(3 * time.Hour)}, Now: func() time.Time { return *c.clock },
+		Elapsed: func() time.Duration { return *c.elapsed },
 	})
 	if err != nil {
 		c.Fatal(err)
@@ -47,7 +49,9 @@ func (c clocked) open() *Memory {
 	return m
 }
 
-func (c clocked) wait(d time.Duration) { *c.clock = c.clock.Add(d) }
+// wait lets time pass, and step sets the clock.
+func (c clocked) wait(d time.Duration) { c.step(d); *c.elapsed += d }
+func (c clocked) step(d time.Duration) { *c.clock = c.clock.Add(d) }
 
 func (c clocked) must(m *Memory, cmd Command) {
 	c.Helper()
@@ -263,8 +267,8 @@ func TestFlushReads_Damaged(t *testing.T) {
 // TestReads_Overflow views more files than there is room for: all count as viewed then.
 func TestReads_Overflow(t *testing.T) {
 	c := newClocked(t)
-	reads := newReads(4, 100)
-	reads.start(0)
+	reads := newReads(c.reads.clock, nil, 4, 100)
+	reads.start(readState{})
 	c.reads = reads
 	var all []string
 	for i := range 5 {
@@ -331,10 +335,10 @@ func TestStart(t *testing.T) {
 	if err := c.Stop(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	c.wait(time.Hour)
+	c.wait(maxOff)
 	m := c.open()
 	floor(m, begin)
-	c.wait(time.Hour)
+	c.wait(time.Minute)
 	floor(c.open(), *c.clock) // m has not stopped.
 
 	for name, value := range map[string][]byte{"damaged": []byte("x"), "newer": seal(readStateKey, []byte{99})} {
@@ -374,6 +378,8 @@ func TestStart_Fails(t *testing.T) {
 	if err := m.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+	c.wantExpiring(m)
+	c.wait(time.Hour + 1)
 	c.wantExpiring(m, "/memories/a")
 }
 

@@ -7,7 +7,8 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// maxRecent is how many namespaces are remembered; about 300 bytes each.
+// maxRecent is how many namespaces are remembered; about 400 bytes each, and the
+// paths of largest.
 const maxRecent = 20_000
 
 // recent is what is remembered of a namespace after its last transaction, for what is decided before the next. A
@@ -16,6 +17,9 @@ type recent struct {
 	mu       sync.Mutex
 	settings Settings      // in force; no field is nil
 	calls    *rate.Limiter // nil where there is no limit
+
+	looking chan struct{} // has something while somebody looks for the largest files, who may use largest
+	largest largest
 }
 
 func newRecents() *lru.Cache[string, *recent] {
@@ -59,7 +63,7 @@ func (m *Memory) recent(namespace string) *recent {
 	if r, ok := m.recents.Get(namespace); ok {
 		return r
 	}
-	r := new(recent)
+	r := &recent{looking: make(chan struct{}, 1)}
 	if other, ok, _ := m.recents.PeekOrAdd(namespace, r); ok { // It was added meanwhile.
 		return other
 	}

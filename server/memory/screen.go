@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"errors"
 	"strings"
-	"time"
 	"unicode/utf8"
 
 	"github.com/seed-7f2870e1/memoryd/server/kv"
@@ -13,7 +12,11 @@ import (
 
 // Screener finds what looks like a secret in texts. It is used by many goroutines at once.
 type Screener interface {
-	// Scan returns what it finds in a text, in the order of the places. The text may have bytes that are not UTF-8.
+	// Turn waits until a text of a namespace may be searched, by its size in bytes, so that the texts of one do not hold
+	// up those of others. end is called once it was. An error is the context's.
+	Turn(ctx context.Context, namespace string, size int) (end func(), err error)
+	// Scan returns what it finds in a text, in the order of the places. The text may have bytes that are not UTF-8. It
+	// bounds the time that it takes; what there was no time for is Unsearched.
 	Scan(ctx context.Context, text string) ([]SecretFinding, error)
 }
 
@@ -47,7 +50,8 @@ type SecretReport struct {
 // Texts are searched outside of transactions, since a transaction keeps all other writers waiting.
 //
 // Where secrets are only reported, the transaction notes what it writes (see tree.screen), and that is searched once it
-// is committed. Where they are masked or refused, it needs to know what is in the text that it is about to write. What
+// is committed; and if that would have to wait for others, once the change is answered (see backlog). Where they are
+// masked or refused, it needs to know what is in the text that it is about to write. What
 // it does not know yet it notes too, goes on to its end as if there was nothing, so that one run notes the texts of all
 // commands, and is not committed: errUnscreened. Then the texts are searched, and it runs again. A text is known by its
 // hash, so whatever others write meanwhile, no text is written that was not searched; and only around the place that
@@ -57,9 +61,6 @@ type SecretReport struct {
 
 // errUnscreened means that a text has to be searched before it can be written.
 var errUnscreened = errors.New("a text was not searched for secrets")
-
-// reportTimeout is the longest that a write which is done may go on searching what it wrote.
-const reportTimeout = 5 * time.Second
 
 // screening is what one call knows of the texts that it writes. nil is that nobody searches them.
 type screening struct {
@@ -127,7 +128,7 @@ func (t *tree) screen(p Path, c change) (masked change, note string, f *failure)
 }
 
 // search searches the texts that hold up the transaction.
-func (m *Memory) search(ctx context.Context, s *screening) error {
+func (m *Memory) search(ctx context.Context, namespace string, s *screening) error {
 	known := s.verdicts
 	s.verdicts = make(map[[sha256.Size]byte]*verdict)
 	for _, text := range s.texts {
@@ -138,7 +139,7 @@ func (m *Memory) search(ctx context.Context, s *screening) error {
 		v := known[hash]
 		if v == nil {
 			var err error
-			if v, err = judge(ctx, m.screener, text.window.change); err != nil {
+			if v, err = judge(ctx, newScanner(m.screener, namespace, text.window.change)); err != nil {
 				return err
 			}
 		}
@@ -179,55 +180,6 @@ func (m *Memory) rehearses(namespace string, steps []step) bool {
 	defer r.mu.Unlock()
 	policy := r.settings.Secrets
 	return policy != nil && (*policy == SecretsMask || *policy == SecretsRefuse)
-}
-
-// reportSecrets tells of the secrets in the texts of a transaction that had an error or not. The texts that were only
-// to be reported are searched now, also for a caller who has gone.
-func (m *Memory) reportSecrets(ctx context.Context, namespace string, s *screening, err error) {
-	if s == nil || m.report == nil || len(s.texts) == 0 {
-		return
-	}
-	var f *failure
-	switch {
-	case err == nil || errors.Is(err, kv.ErrUnknown):
-	case errors.As(err, &f) && f.reason == ReasonSecretRefused:
-	default:
-		return
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), reportTimeout)
-	defer cancel()
-	var reports []SecretReport
-	for _, text := range s.texts {
-		reports = append(reports, text.reports(ctx, m.screener, f != nil)...)
-	}
-	if len(reports) > 0 {
-		m.report(ctx, namespace, reports)
-	}
-}
-
-// reports are what there is to tell of a text.
-func (text screenedText) reports(ctx context.Context, screener Screener, refused bool) []SecretReport {
-	v := text.verdict
-	if v == nil {
-		found, err := (&scanner{screener: screener, change: text.window.change}).scan(ctx, text.window.change)
-		if err != nil { // There is no time for more: the text is written.
-			found = []SecretFinding{{Rule: ruleUnsearched, Line: 1, Unsearched: true}}
-		}
-		v = &verdict{doubtful: found}
-	}
-	var reports []SecretReport
-	tell := func(found []SecretFinding, done SecretsPolicy) {
-		for _, f := range found {
-			reports = append(reports, SecretReport{text.path.String(), f.Rule, text.window.line(f.Line), done})
-		}
-	}
-	if refused {
-		tell(v.secrets, SecretsRefuse)
-		return reports
-	}
-	tell(v.secrets, SecretsMask)
-	tell(v.doubtful, SecretsReport)
-	return reports
 }
 
 // isBinary tells whether the bytes of a file are none that are searched for secrets: images, and what has a zero byte

@@ -70,7 +70,7 @@ func (m *Memory) ScreenFiles(ctx context.Context, namespace, after string) (Secr
 		if isBinary(file.text) {
 			continue
 		}
-		found, err := m.screener.Scan(ctx, file.text)
+		found, err := newScanner(m.screener, namespace, newText(file.text)).find(ctx, file.text)
 		if err != nil {
 			return SecretsPage{}, err
 		}

@@ -11,7 +11,7 @@ const (
 	// maxMaskings is how often a text is masked. A rule may find more once something else is gone; none is known that
 	// does so twice.
 	maxMaskings = 4
-	// ruleUnsearched is the rule of a text that there was no time to search at all.
+	// ruleUnsearched is the rule of a text that could not be searched at all.
 	ruleUnsearched = "unsearched"
 )
 
@@ -25,10 +25,15 @@ type verdict struct {
 	replaced int
 }
 
-// judge searches the text of a window.
-func judge(ctx context.Context, screener Screener, c change) (*verdict, error) {
+// unsearched is the verdict on a text that could not be searched.
+func unsearched() *verdict {
+	return &verdict{doubtful: []SecretFinding{{Rule: ruleUnsearched, Line: 1, Unsearched: true}}}
+}
+
+// judge searches the text of a window, which is the change of the scanner.
+func judge(ctx context.Context, scanner *scanner) (*verdict, error) {
 	v := &verdict{}
-	scanner := scanner{screener: screener, change: c}
+	c := scanner.change
 	for round := 0; ; round++ {
 		found, err := scanner.scan(ctx, c)
 		if err != nil {

@@ -17,7 +17,7 @@ const (
 	readHeaderTimeout = 5 * time.Second // and of a TLS handshake
 	readTimeout       = 10 * time.Second
 	writeTimeout      = 30 * time.Second
-	idleTimeout       = time.Minute
+	idleTimeout       = 5 * time.Second // whoever asks once a minute connects anew
 	maxHeaderBytes    = 16 << 10
 )
 
@@ -54,9 +54,11 @@ func NewServer(opts Options) *http.Server {
 func newHandler(opts Options) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
+		lastOnConnection(w)
 		answer(w, http.StatusOK, "ok\n")
 	})
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
+		lastOnConnection(w)
 		if err := opts.Ready(); err != nil {
 			answer(w, http.StatusServiceUnavailable, err.Error()+"\n")
 			return
@@ -68,6 +70,9 @@ func newHandler(opts Options) http.Handler {
 	mux.Handle("/", authenticated(opts.Authenticate, known))
 	return mux
 }
+
+// lastOnConnection ends the connection after the answer: whoever is not known is to keep none from the probes.
+func lastOnConnection(w http.ResponseWriter) { w.Header().Set("Connection", "close") }
 
 // authenticated asks who sends a request before it is answered, whatever it is for.
 func authenticated(authenticate func(*http.Request) error, h http.Handler) http.Handler {

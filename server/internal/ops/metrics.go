@@ -52,7 +52,10 @@ type Metrics struct {
 	dataKeys *prometheus.GaugeVec
 
 	reloads     *prometheus.CounterVec
+	failing     *prometheus.GaugeVec
 	certificate prometheus.Gauge
+	handshakes  prometheus.Counter
+	strangers   prometheus.Counter
 	unaudited   prometheus.Counter
 }
 
@@ -100,9 +103,19 @@ func NewMetrics(version string) *Metrics {
 		}, []string{"state"}),
 
 		reloads: counters("memoryd_reloads_total",
-			"Files that have changed and were loaded again, by what they are and by result: ok or error.", "what", "result"),
+			"How often files were loaded again, since they had changed or somebody asked for it (SIGHUP), by what they are "+
+				"and by result: ok or error. What is tried again by itself and fails as before is not counted.",
+			"what", "result"),
+		failing: auto.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "memoryd_reload_failing",
+			Help: "1 where files could not be loaded again and what they held before is in force, else 0, by what they are.",
+		}, []string{"what"}),
 		certificate: gauge("memoryd_tls_certificate_expiry_seconds",
 			"When the TLS certificate of the server expires, in seconds since 1970; 0 where there is none."),
+		handshakes: counter("memoryd_tls_handshake_failures_total",
+			"TLS handshakes of connections for calls that failed."),
+		strangers: counter("memoryd_authentication_failures_total",
+			"Calls, and requests to the side port, whose credential was missing or not valid."),
 		unaudited: counter("memoryd_audit_failures_total", "Lines of the audit trail that could not be written."),
 	}
 	for _, byResult := range []*prometheus.CounterVec{m.backups, m.sweeps} {
@@ -165,8 +178,22 @@ func (m *Metrics) DataKeys(rewrapped, waiting, failed int) {
 	m.dataKeys.WithLabelValues("failed").Set(float64(failed))
 }
 
-// Reloadable makes the counters of what can be reloaded start at 0, so that rates are right from the first time on.
-func (m *Metrics) Reloadable(what string) { startAtZero(m.reloads, what) }
+// Reloadable makes the metrics of what can be reloaded start at 0, so that rates are right from the first time on.
+func (m *Metrics) Reloadable(what string) {
+	startAtZero(m.reloads, what)
+	m.ReloadFailing(what, false)
+}
+
+// ReloadFailing notes whether files could not be loaded again.
+func (m *Metrics) ReloadFailing(what string, yes bool) {
+	m.failing.WithLabelValues(what).Set(truth(yes))
+}
+
+// HandshakeFailed counts a TLS handshake that failed.
+func (m *Metrics) HandshakeFailed() { m.handshakes.Inc() }
+
+// AuthenticationFailed counts a call, or a request to the side port, whose caller is not known.
+func (m *Metrics) AuthenticationFailed() { m.strangers.Inc() }
 
 // Reloaded counts files that were loaded again, or could not be.
 func (m *Metrics) Reloaded(what string, ok bool) { m.reloads.WithLabelValues(what, result(ok)).Inc() }
@@ -175,12 +202,14 @@ func (m *Metrics) Reloaded(what string, ok bool) { m.reloads.WithLabelValues(wha
 func (m *Metrics) CertificateExpires(at time.Time) { m.certificate.Set(float64(at.Unix())) }
 
 // StoreWritable notes whether the store takes writes.
-func (m *Metrics) StoreWritable(yes bool) {
-	value := 0.0
+func (m *Metrics) StoreWritable(yes bool) { m.writable.Set(truth(yes)) }
+
+// truth is the value of a gauge that is 1 or 0.
+func truth(yes bool) float64 {
 	if yes {
-		value = 1
+		return 1
 	}
-	m.writable.Set(value)
+	return 0
 }
 
 // Unary returns the interceptor that counts and times unary calls.

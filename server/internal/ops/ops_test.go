@@ -47,6 +47,9 @@ func TestMetrics(t *testing.T) {
 	m.Reloadable("principals")
 	m.Reloaded("principals", true)
 	m.Reloaded("tls_certificate", false)
+	m.ReloadFailing("tls_certificate", true)
+	m.HandshakeFailed()
+	m.AuthenticationFailed()
 	m.CertificateExpires(time.Unix(1_900_000_000, 0))
 
 	code, body := get(t, newHandler(Options{Metrics: m, Ready: serving}), "/metrics")
@@ -58,6 +61,10 @@ func TestMetrics(t *testing.T) {
 		`memoryd_commands_total{command="create",reason="create_path_exists"} 1`,
 		`memoryd_repaired_inputs_total{kind="alias"} 1`,
 		"memoryd_requests_given_up_total 1",
+		`memoryd_reload_failing{what="principals"} 0`,
+		`memoryd_reload_failing{what="tls_certificate"} 1`,
+		"memoryd_tls_handshake_failures_total 1",
+		"memoryd_authentication_failures_total 1",
 		"memoryd_store_writable 1",
 		`memoryd_backups_total{result="ok"} 1`,
 		`memoryd_backups_total{result="error"} 0`,
@@ -78,6 +85,18 @@ func TestMetrics(t *testing.T) {
 	} {
 		if !strings.Contains(body, want) {
 			t.Errorf("/metrics lacks %s", want)
+		}
+	}
+}
+
+// Probes leave no connection behind, which could be kept from others.
+func TestHealth_EndsConnection(t *testing.T) {
+	h := newHandler(Options{Metrics: NewMetrics(""), Ready: serving})
+	for path, want := range map[string]string{"/healthz": "close", "/readyz": "close", "/metrics": ""} {
+		rec := httptest.NewRecorder()
+		h.ServeHTTP(rec, httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil))
+		if got := rec.Result().Header.Get("Connection"); rec.Code != http.StatusOK || got != want {
+			t.Errorf("%s: got status %d and connection %q, want %q", path, rec.Code, got, want)
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	memoryv1 "github.com/seed-7f2870e1/memoryd/gen/memoryd/v1"
+	"github.com/seed-7f2870e1/memoryd/server/internal/audit"
 	"github.com/seed-7f2870e1/memoryd/server/internal/auth"
 	"github.com/seed-7f2870e1/memoryd/server/memory"
 )
@@ -40,19 +41,30 @@ func (s *adminService) GetNamespace(ctx context.Context, req *memoryv1.GetNamesp
 func (s *adminService) UpdateNamespace(ctx context.Context, req *memoryv1.UpdateNamespaceRequest) (
 	*memoryv1.UpdateNamespaceResponse, error,
 ) {
-	if err := checkRequest(req); err != nil {
-		return nil, StatusError(err)
+	event := Asked(req)
+	namespace, err := s.updateNamespace(ctx, req)
+	if err == nil {
+		event.Outcome, event.Revision = audit.OutcomeOK, namespace.Revision
 	}
-	settings, err := fromSettings(req.GetSettings())
-	if err != nil {
-		return nil, StatusError(err)
-	}
-	change := memory.SettingsChange{Settings: settings, Names: req.GetUpdateMask().GetPaths()}
-	namespace, err := s.memory.UpdateSettings(ctx, req.GetNamespace(), change, req.GetRequestId())
+	audit.FromContext(ctx).Add(event)
 	if err != nil {
 		return nil, StatusError(err)
 	}
 	return &memoryv1.UpdateNamespaceResponse{Namespace: toNamespace(namespace)}, nil
+}
+
+func (s *adminService) updateNamespace(ctx context.Context, req *memoryv1.UpdateNamespaceRequest) (
+	memory.Namespace, error,
+) {
+	if err := checkRequest(req); err != nil {
+		return memory.Namespace{}, err
+	}
+	settings, err := fromSettings(req.GetSettings())
+	if err != nil {
+		return memory.Namespace{}, err
+	}
+	change := memory.SettingsChange{Settings: settings, Names: req.GetUpdateMask().GetPaths()}
+	return s.memory.UpdateSettings(ctx, req.GetNamespace(), change, req.GetRequestId())
 }
 
 // ListNamespaces implements memoryv1.AdminServiceServer.

@@ -43,19 +43,24 @@ func Writes(req any) bool {
 		cmd, _, _ := memory.Parse(req.GetInput())
 		return cmd != nil && cmd.Writes()
 	case *memoryv1.ApplyRequest:
-		for _, c := range req.GetCommands()[:min(len(req.GetCommands()), memory.MaxBatchCommands)] {
-			if cmd, _, _ := memory.Parse(c.GetInput()); cmd != nil && cmd.Writes() {
-				return true
-			}
-		}
-		return false
+		return firstWrite(req) != nil
 	default:
 		return true
 	}
 }
 
+// firstWrite returns the first command of a batch that asks for a change, nil where none does.
+func firstWrite(req *memoryv1.ApplyRequest) memory.Command {
+	for _, c := range req.GetCommands()[:min(len(req.GetCommands()), memory.MaxBatchCommands)] {
+		if cmd, _, _ := memory.Parse(c.GetInput()); cmd != nil && cmd.Writes() {
+			return cmd
+		}
+	}
+	return nil
+}
+
 // Asked is what the audit trail says of a request that was refused before it came here: what it asked for, as far as
-// its message says it.
+// its message says it. A batch is known by its first command that asks for a change.
 func Asked(req any) audit.Event {
 	if put, ok := req.(*memoryv1.PutRequest); ok {
 		req = put.GetHeader()
@@ -65,6 +70,12 @@ func Asked(req any) audit.Event {
 		if cmd, _, _ := memory.Parse(req.GetInput()); cmd != nil {
 			return commandEvent(cmd)
 		}
+	case *memoryv1.ApplyRequest:
+		if cmd := firstWrite(req); cmd != nil {
+			return commandEvent(cmd)
+		}
+	case *memoryv1.UpdateNamespaceRequest:
+		return audit.Event{Settings: askedSettings(req)}
 	case interface{ GetPath() string }:
 		return audit.Event{Path: req.GetPath()}
 	case interface {

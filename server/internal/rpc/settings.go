@@ -1,11 +1,14 @@
 package rpc
 
 import (
+	"strings"
 	"time"
 
+	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	memoryv1 "github.com/seed-7f2870e1/memoryd/gen/memoryd/v1"
+	"github.com/seed-7f2870e1/memoryd/server/internal/audit"
 	"github.com/seed-7f2870e1/memoryd/server/memory"
 )
 
@@ -85,4 +88,49 @@ func fromDuration(field string, from *durationpb.Duration) (*time.Duration, erro
 		return nil, invalid(field, "%s must be a duration of at most 290 years, such as 2592000s", field)
 	}
 	return &d, nil
+}
+
+// defaultSetting is what the audit trail says of a setting that returns to the default.
+const defaultSetting = "default"
+
+// askedSettings are the settings that a request is to change, good or not. A name that is none is left out.
+func askedSettings(req *memoryv1.UpdateNamespaceRequest) audit.Settings {
+	settings := req.GetSettings().ProtoReflect()
+	asked := map[string]string{}
+	if names := req.GetUpdateMask().GetPaths(); len(names) > 0 {
+		fields := settings.Descriptor().Fields()
+		for _, name := range names {
+			if field := fields.ByName(protoreflect.Name(name)); field != nil {
+				asked[name] = settingText(settings, field)
+			}
+		}
+		return audit.NewSettings(asked)
+	}
+	settings.Range(func(field protoreflect.FieldDescriptor, _ protoreflect.Value) bool {
+		asked[string(field.Name())] = settingText(settings, field)
+		return true
+	})
+	return audit.NewSettings(asked)
+}
+
+// settingText is the value of a setting: of an enum its name without that of the enum.
+func settingText(settings protoreflect.Message, field protoreflect.FieldDescriptor) string {
+	if !settings.Has(field) {
+		return defaultSetting
+	}
+	value := settings.Get(field)
+	if enum := field.Enum(); enum != nil {
+		named := enum.Values().ByNumber(value.Enum())
+		if named == nil {
+			return value.String()
+		}
+		prefix := strings.TrimSuffix(string(enum.Values().Get(0).Name()), "UNSPECIFIED")
+		return strings.ToLower(strings.TrimPrefix(string(named.Name()), prefix))
+	}
+	if field.Message() != nil {
+		if d, ok := value.Message().Interface().(*durationpb.Duration); ok {
+			return d.AsDuration().String()
+		}
+	}
+	return value.String()
 }

@@ -9,10 +9,16 @@
 //
 //   - A text is scanned in pieces that overlap, so that a word makes the pieces dear that have it, and not the whole.
 //     It also bounds the work that grows with the square of what the detector is given.
-//   - A call has a time limit. What it could not search it says in a finding of the rule RuleUnsearched, since a text
-//     that nobody has searched is not one without secrets.
+//   - A scan has a time limit, by the size of the text. What it could not search it says in a finding of the rule
+//     RuleUnsearched, since a text that nobody has searched is not one without secrets.
 //
-// As many large texts are scanned at once as there are processors; more have to wait.
+// As many large texts are scanned at once as there are processors, and one of a namespace; more have to wait, and get
+// their turns in rotation of the namespaces.
+//
+// # What is found
+//
+// The rules are made for sources, where a quote, a blank or a semicolon is behind a key. Here any sign may be that is
+// not one of keys: notes have brackets, full stops and asterisks there.
 //
 // # What is not found
 //

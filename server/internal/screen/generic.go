@@ -4,6 +4,7 @@ import (
 	"iter"
 	"math/bits"
 	"strings"
+	"unicode/utf8"
 )
 
 // ruleGeneric flags whatever stands after a word like "key" or "auth". Notes are full of these words, and its regular
@@ -17,8 +18,8 @@ const (
 	wordReach = 42
 	// matchReach is how far before the secret the match may begin, with some to spare: 50 characters before the word.
 	matchReach = wordReach + 50 + 8
-	// endReach is how far behind the secret the match may end.
-	endReach = 2
+	// endReach is how far behind the secret the match may end, which is a character.
+	endReach = utf8.UTFMax
 )
 
 // runChar tells what a character is to the secrets of ruleGeneric.

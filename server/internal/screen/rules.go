@@ -57,6 +57,11 @@ var load = sync.OnceValues(func() (detectors, error) {
 	if err != nil {
 		return detectors{}, fmt.Errorf("read rules: %w", err)
 	}
+	for id, rule := range cfg.Rules {
+		if cfg.Rules[id], err = endAnywhere(rule); err != nil {
+			return detectors{}, err
+		}
+	}
 	generic, ok := cfg.Rules[ruleGeneric]
 	if !ok {
 		return detectors{}, fmt.Errorf("read rules: there is no %s", ruleGeneric)
@@ -65,6 +70,29 @@ var load = sync.OnceValues(func() (detectors, error) {
 	cfg.Rules[RuleToken] = tokenRule()
 	return detectors{newDetector(cfg, cfg.Rules), newDetector(cfg, genericAlone(generic))}, nil
 })
+
+// ends are what the rules of gitleaks want behind a secret, so as to see all of it, and what it is here. Sources have a
+// quote, a blank or a semicolon there. Notes have any other sign too: "The key is ...."
+var ends = strings.NewReplacer(
+	`(?:[\x60'"\s;]|\\[nr]|$)`, `(?:[^0-9A-Za-z_+/=-]|$)`,
+	`(?:$|[\\'"\x60\s<),])`, `(?:$|[^0-9A-Za-z_~-])`, // azure-ad-client-secret, and before its secret:
+	`(?:^|[\\'"\x60\s>=:(,)])`, `(?:^|[^0-9A-Za-z_~.-])`,
+	`)))(?:\s|\z)`, `)))(?:[^\w$@-]|\z)`, // curl-auth-user
+	`(?:[\/|\#|\?|:]|$)`, `(?:[^0-9A-Za-z_-]|$)`, // sidekiq-sensitive-url
+)
+
+// endAnywhere is a rule that finds its secrets whatever sign is behind them.
+func endAnywhere(rule config.Rule) (config.Rule, error) {
+	if rule.Regex == nil {
+		return rule, nil
+	}
+	re, err := regexp.Compile(ends.Replace(rule.Regex.String()))
+	if err != nil {
+		return rule, fmt.Errorf("read rule %s: %w", rule.RuleID, err)
+	}
+	rule.Regex = re
+	return rule, nil
+}
 
 func newDetector(cfg config.Config, rules map[string]config.Rule) *detect.Detector {
 	cfg.Rules = rules
@@ -88,6 +116,10 @@ func genericAlone(rule config.Rule) map[string]config.Rule {
 	return map[string]config.Rule{ruleGeneric: rule}
 }
 
+// wholeMatches are the rules whose match is the secret, and not what gitleaks takes for it: a group of their expression
+// that stands for a small part.
+var wholeMatches = []string{"jwt-base64", "microsoft-teams-webhook"}
+
 // tokenPrefix is what the tokens of memoryd begin with.
 const tokenPrefix = "memoryd_"
 
@@ -104,3 +136,17 @@ func tokenRule() config.Rule {
 // ordinary matches words, numbers, UUIDs, and the hashes of commits and files. Rules that know a key by the name of a
 // service before it flag all of them, as in "netlify commit: 1f8e..." and "dropbox: implementations".
 var ordinary = regexp.MustCompile(`^(?:[A-Za-z]?[a-z]+|[0-9a-f-]+|[0-9A-F-]+)$`)
+
+// examples are how the secrets end that documentation shows: those of jwt.io, and Slack's address of a webhook.
+// gitleaks knows those of AWS.
+var examples = []string{
+	"eyJzdWIiOiIxMjM0NTY3ODkwIiwibmFtZSI6IkpvaG4gRG9lIiwiaWF0IjoxNTE2MjM5MDIyfQ." +
+		"SflKxwRJSMeKKF2QT4fwpMeJf36POk6yJV_adQssw5c",
+	"eyJzdWIiOiIxMjM0NTY3ODkwIiwibmFtZSI6IkpvaG4gRG9lIiwiYWRtaW4iOnRydWUsImlhdCI6MTUxNjIzOTAyMn0." +
+		"KMUFsIDTnFmyG3nMiGM6H9FNFUROf3wh7SmqJp-QV30",
+	"hooks.slack.com/services/T00000000/B00000000/" + "XXXXXXXXXXXXXXXXXXXXXXXX",
+}
+
+func isExample(secret string) bool {
+	return slices.ContainsFunc(examples, func(example string) bool { return strings.HasSuffix(secret, example) })
+}

@@ -14,12 +14,14 @@ import (
 )
 
 const (
-	// scanLimit is the longest that one scan may take, waiting for others not counted.
-	scanLimit = 5 * time.Second
+	// scanLimit and scanLimitPerByte are the longest that a scan may take: ten times what notes about keys and tokens
+	// take, and far more for small texts, since the machine may be busy with others.
+	scanLimit        = 300 * time.Millisecond
+	scanLimitPerByte = 500 * time.Nanosecond
 	// maxGeneric is how many findings of ruleGeneric are enough, about: nobody reads more of them.
 	maxGeneric = 1000
-	// largeBytes is the size from which on a text has to wait for its turn.
-	largeBytes = 16 << 10
+	// largeBytes is the size from which on a text has to wait for its turn: what is searched for a small edit has less.
+	largeBytes = pieceBytes
 )
 
 // Finding is a place in a text that looks like a secret.
@@ -40,32 +42,43 @@ type Finding struct {
 
 // Screener finds secrets. It is safe for concurrent use.
 type Screener struct {
-	limit time.Duration
-	turns chan struct{} // one for each large text that is scanned
+	limit func(bytes int) time.Duration
+	turns *turns
 }
 
 // New returns a Screener. Its rules are loaded in the background, for which the first Scan waits.
 func New() *Screener {
 	go func() { _, _ = load() }() // Scan returns the error
-	return &Screener{limit: scanLimit, turns: make(chan struct{}, runtime.GOMAXPROCS(0))}
+	limit := func(bytes int) time.Duration { return scanLimit + time.Duration(bytes)*scanLimitPerByte }
+	return &Screener{limit: limit, turns: newTurns(runtime.GOMAXPROCS(0))}
+}
+
+// WithLimit returns a Screener whose scans may take as long as that, whatever the size of the text.
+func (s *Screener) WithLimit(limit time.Duration) *Screener {
+	return &Screener{limit: func(int) time.Duration { return limit }, turns: s.turns}
+}
+
+// Turn waits until a namespace may have a text of a size in bytes scanned, which a small one may at once. end must be
+// called once it is. An error is the context's; nothing that need not wait has one.
+func (s *Screener) Turn(ctx context.Context, namespace string, size int) (end func(), err error) {
+	if size < largeBytes {
+		return func() {}, nil
+	}
+	if err := s.turns.take(ctx, namespace); err != nil {
+		return nil, err
+	}
+	return func() { s.turns.give(namespace) }, nil
 }
 
 // Scan returns what looks like a secret in a text, in the order of the places. The text may have bytes that are not
-// UTF-8. An error is the context's, or says that the rules could not be loaded, which never happens.
+// UTF-8. The time that it may take depends on the size of the text alone. An error is the context's, or says that the
+// rules could not be loaded, which never happens. It is to be called in a Turn.
 func (s *Screener) Scan(ctx context.Context, text string) ([]Finding, error) {
 	all, err := load()
 	if err != nil {
 		return nil, err
 	}
-	if len(text) >= largeBytes {
-		select {
-		case s.turns <- struct{}{}:
-			defer func() { <-s.turns }()
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
-	}
-	limited, cancel := context.WithTimeout(ctx, s.limit)
+	limited, cancel := context.WithTimeout(ctx, s.limit(len(text)))
 	defer cancel()
 	found, searched := scan(limited, text, span{0, len(text)}, all.rules)
 	if searched < len(text) {
@@ -108,7 +121,10 @@ func scan(ctx context.Context, text string, part span, d *detect.Detector) (foun
 func locate(text string, p piece, f report.Finding, rule config.Rule) (Finding, bool) {
 	start := p.start + matchOffset(text[p.start:p.end], f)
 	end := start + len(f.Match)
-	if !p.sees(start, end) {
+	if slices.Contains(wholeMatches, f.RuleID) {
+		f.Secret = f.Match
+	}
+	if !p.sees(start, end) || isExample(f.Secret) {
 		return Finding{}, false
 	}
 	found := Finding{

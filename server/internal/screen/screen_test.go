@@ -2,8 +2,10 @@ package screen
 
 import (
 	"context"
+	"crypto/hmac"
 	"crypto/sha1"
 	"crypto/sha256"
+	"encoding/base64"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -25,6 +27,7 @@ var (
 	githubToken  = "ghp_" + "0aB1cD2eF3gH4iJ5kL6mN7oP8qR9sT0uV1wX"
 	awsKey       = "AKI" + "AQ3ZK7P2MXW5RTL4B"
 	memorydToken = "memoryd_" + "0aB1cD2eF3gH4iJ5kL6mN7oP8qR9sT0uV1wX-_aB123"
+	base64JWT    = "ZXlK" + "aGJHY2lPaUpTVXpJMU5pSXNJblI1Y0NJNklrcFhWQ0o5LmV5SjFhV1FpT2pFMk1qTTVNREl5ZlE="
 	genericKey   = "api_" + "key = 'x9Kf8dQz7Lm2TwPq4'"
 )
 
@@ -45,9 +48,7 @@ func privateKey(bytes int) string {
 
 // unhurried is a Screener that has the time that a busy machine takes.
 func unhurried() *Screener {
-	s := New()
-	s.limit = 5 * time.Minute
-	return s
+	return New().WithLimit(5 * time.Minute)
 }
 
 func scanText(t testing.TB, s *Screener, text string) []Finding {
@@ -94,6 +95,7 @@ func TestScan(t *testing.T) {
 		{"with a comment for gitleaks", githubToken + " # gitleaks:allow", []place{{"github-pat", 1, githubToken, false}}},
 		{"private key", "a\n" + pem + "\nb", []place{{"private-key", 2, pem, false}}},
 		{"token of memoryd", "Bearer " + memorydToken + ".", []place{{"memoryd-token", 1, memorydToken, false}}},
+		{"a JWT in base64", "x " + base64JWT + ".", []place{{"jwt-base64", 1, base64JWT, false}}},
 		{"generic", genericKey, []place{{"generic-api-key", 1, "x9Kf8dQz7Lm2TwPq4", true}}},
 		{"a better rule than generic", "api_key = " + githubToken, []place{{"github-pat", 1, githubToken, false}}},
 		{"secret on the line after its name", "api_key =\n'x9Kf8dQz7Lm2TwPq4'", []place{
@@ -134,6 +136,12 @@ func TestScan_Legitimate(t *testing.T) {
 	commit := hex.EncodeToString(sha[:])
 	sum := sha256.Sum256([]byte("file"))
 	file := hex.EncodeToString(sum[:])
+	jwt := func(key, payload string) string {
+		text := "eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9." + base64.RawURLEncoding.EncodeToString([]byte(payload))
+		mac := hmac.New(sha256.New, []byte(key))
+		mac.Write([]byte(text))
+		return text + "." + base64.RawURLEncoding.EncodeToString(mac.Sum(nil))
+	}
 	const uuid = "3f2b8c1e-9d4a-4f6b-8e7c-1a2b3c4d5e6f"
 	tests := []struct {
 		name, text string
@@ -141,6 +149,12 @@ func TestScan_Legitimate(t *testing.T) {
 	}{
 		{name: "AWS's example id", text: "aws_access_key_id = AKIA" + "IOSFODNN7EXAMPLE"},
 		{name: "AWS's example secret", text: "aws_secret_access_key = wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"},
+		{name: "jwt.io's example", text: "It is " + jwt("your-256-bit-secret",
+			`{"sub":"1234567890","name":"John Doe","iat":1516239022}`) + "."},
+		{name: "jwt.io's example of today", text: "Authorization: Bearer " + jwt("a-string-secret-at-least-256-bits-long",
+			`{"sub":"1234567890","name":"John Doe","admin":true,"iat":1516239022}`)},
+		{name: "Slack's example", text: "POST https://hooks.slack.com/services/T00000000/B00000000/" +
+			strings.Repeat("X", 24) + "\nor (hooks.slack.com/services/T00000000/B00000000/" + strings.Repeat("X", 24) + ")"},
 		{name: "UUID", text: "ticket " + uuid + "\nid: " + uuid},
 		{name: "commit", text: "commit " + commit + "\nfixed in " + commit + ", see there"},
 		{name: "checksums", text: file + "  notes.md\nsha256: " + file},
@@ -151,6 +165,12 @@ func TestScan_Legitimate(t *testing.T) {
 		{name: "placeholders", text: "curl -H 'Authorization: Bearer $TOKEN' https://example.com\napi_key: <your key>\n" +
 			"export API_KEY=${API_KEY}\npassword=********"},
 		{name: "public key", text: "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJ3tmkZ8r3w8mB7p1k0sWc1S0o8v7Xr2m4Q5T6u7V8w9 ada@host"},
+		{name: "names of hosts and files", text: "netlify: https://my-quite-long-name-of-a-site-at-netlify.netlify.app/docs, " +
+			"okta = acme-corporation.okta.com; jira: acmecorporation.atlassian.net/browse/ABC-123.\nsnyk: " +
+			"github.com/acme/infrastructure-tools-and-scripts.git (see grafana=dashboards/production-overview.json)"},
+		{name: "code with names of services", text: "dropbox := dropboxclient(config.Dropbox.AccessTokenFromEnv, nil)\n" +
+			"slack = SlackNotificationChannel(name='deployments'), twitter: acme_corporation_official.\n" +
+			"etsy shop: BeautifulCandlesByAnneMarie, [kraken: marketDataSubscriptionHandlerFactory]"},
 		{name: "service and commit", text: "netlify commit: " + commit + "\nsentry issue, " + file, reported: true},
 		{name: "service and UUID", text: "heroku dyno: " + uuid, reported: true},
 		{name: "service and word", text: "dropbox: implementations\nLinkedIn, recommendation\n", reported: true},
@@ -228,6 +248,9 @@ func TestScan_EveryRule(t *testing.T) {
 				for _, f := range findings {
 					if f.Start > f.SecretStart || f.SecretStart >= f.SecretEnd || f.SecretEnd > f.End || f.End > len(text) {
 						t.Errorf("%q: places of %+v", text, f)
+					}
+					if f.SecretEnd-f.SecretStart < 12 && !strings.HasPrefix(f.Rule, "curl-auth-") { // which may be short
+						t.Errorf("%q: %+v is a part of the secret", text, f)
 					}
 				}
 				masked, _ := mask(text, findings)
@@ -364,8 +387,7 @@ func TestPieces(t *testing.T) {
 
 // A text that takes too long is not one without secrets.
 func TestScan_Limit(t *testing.T) {
-	s := New()
-	s.limit = time.Nanosecond
+	s := New().WithLimit(time.Nanosecond)
 	text := strings.Repeat("line\n", 100)
 	found := scanText(t, s, text)
 	want := []Finding{{Rule: RuleUnsearched, Line: 1, End: len(text), SecretEnd: len(text), Unsearched: true}}
@@ -381,14 +403,40 @@ func TestScan_Canceled(t *testing.T) {
 	if _, err := s.Scan(ctx, githubToken); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v, want that the context is canceled", err)
 	}
-	for range cap(s.turns) { // others scan large texts
-		s.turns <- struct{}{}
+}
+
+// How long a scan may take depends on the size of the text.
+func TestNew_Limit(t *testing.T) {
+	s := New()
+	for _, test := range []struct {
+		size int
+		want time.Duration
+	}{{0, 300 * time.Millisecond}, {1_000_000, 800 * time.Millisecond}, {8_000_000, 4300 * time.Millisecond}} {
+		if got := s.limit(test.size); got != test.want {
+			t.Errorf("%d bytes: %v, want %v", test.size, got, test.want)
+		}
 	}
-	if _, err := s.Scan(ctx, strings.Repeat("x", largeBytes)); !errors.Is(err, context.Canceled) {
-		t.Errorf("got %v, want that the context is canceled", err)
+}
+
+// A small text need not wait, and one that is large waits until another was scanned.
+func TestTurn(t *testing.T) {
+	s := New()
+	s.turns = newTurns(1)
+	end, err := s.Turn(t.Context(), "a", largeBytes)
+	if err != nil {
+		t.Fatal(err)
 	}
-	if found := scanText(t, s, githubToken); len(found) != 1 {
-		t.Errorf("a small text waits: %v", found)
+	if _, err := s.Turn(t.Context(), "a", largeBytes-1); err != nil {
+		t.Errorf("a small text: %v", err)
+	}
+	late, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := s.Turn(late, "b", largeBytes); !errors.Is(err, context.Canceled) {
+		t.Errorf("while another is scanned: got %v, want that the context is canceled", err)
+	}
+	end()
+	if _, err := s.Turn(late, "b", largeBytes); err != nil {
+		t.Errorf("after the other was scanned: %v", err)
 	}
 }
 
