@@ -168,7 +168,8 @@ func TestFailedCommit(t *testing.T) {
 	}
 	d.stop(t)
 	d.binary, d.env = buildFailing(t), []string{
-		`GOFAIL_FAILPOINTS=beforeWriteMetaError=1*off->return("input/output error")`,
+		// The first commit is the service's own: that it has started.
+		`GOFAIL_FAILPOINTS=beforeWriteMetaError=2*off->return("input/output error")`,
 	}
 	d.serve(t)
 	if _, err := create("/memories/fine"); err != nil {

@@ -83,7 +83,9 @@ func (c *cli) exitStatus(ctx context.Context, cmd *cobra.Command, err error) int
 }
 
 // advice says what to check or do about the error of a call, "" where there is nothing to say.
-func (c *cli) advice(err error) string { return c.ran.connection.Advice(err, "namespace "+c.ran.namespace) }
+func (c *cli) advice(err error) string {
+	return c.ran.connection.Advice(err, "namespace "+c.ran.namespace)
+}
 
 // complain prints a line on standard error in the name of the program.
 func (c *cli) complain(format string, args ...any) {

@@ -21,7 +21,8 @@ const (
 )
 
 var (
-	errLate = fmt.Errorf("the output does not take lines within %s, as if nobody reads it; the line may still be written", patience)
+	errLate = fmt.Errorf("the output does not take lines within %s, as if nobody reads it; they may still be written",
+		patience)
 	errFull = fmt.Errorf("%d lines wait for the output already", queuedLines)
 )
 
