@@ -52,7 +52,8 @@ func (a *auditor) stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerI
 
 // called writes what a call that has ended did.
 func (a *auditor) called(ctx context.Context, method string, err error) {
-	if a.log == nil {
+	// What comes after so many failures of one address is not told line by line, or strangers would fill the disk.
+	if a.log == nil || auth.IsThrottled(err) {
 		return
 	}
 	if errors.Is(err, io.EOF) {
@@ -76,17 +77,10 @@ func (a *auditor) called(ctx context.Context, method string, err error) {
 	a.writeAll(ctx, events)
 }
 
-// denied tells whether a call was refused for who made it. What comes after so many failures that they are slowed down
-// is not told line by line.
+// denied tells whether a call was refused for who made it.
 func denied(err error) bool {
-	switch status.Code(err) {
-	case codes.PermissionDenied:
-		return true
-	case codes.Unauthenticated:
-		return !auth.IsThrottled(err)
-	default:
-		return false
-	}
+	c := status.Code(err)
+	return c == codes.PermissionDenied || c == codes.Unauthenticated
 }
 
 // write writes a line.

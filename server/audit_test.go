@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -84,4 +86,23 @@ func (w *failingWriter) Write(p []byte) (int, error) {
 		return 0, errors.New("it is full")
 	}
 	return len(p), nil
+}
+
+// What strangers do is told so many times and then counted, also of methods that otherwise have a line for every call.
+func TestAudit_Strangers(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "audit.jsonl")
+	s := start(t, Config{Principals: writePrincipals(t, principalsFile), AuditLog: file})
+	for range 200 {
+		_ = invoke(as(t, "wrong"), t, s.conn, memoryv1.MemoryService_Delete_FullMethodName, "shared")
+	}
+	if err := s.stop(); err != nil {
+		t.Fatal(err)
+	}
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if lines := strings.Count(string(data), "\n"); lines == 0 || lines > 100 {
+		t.Errorf("got %d lines of 200 failures of one address, want some, and far fewer", lines)
+	}
 }

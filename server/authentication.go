@@ -19,8 +19,14 @@ type caller struct {
 
 type callerKey struct{}
 
-// callerOf finds out who makes a call. Without identity, everyone who can connect may do everything.
-func (s *Server) callerOf(ctx context.Context) caller {
+// callerOf finds out who makes a call. Without identity, everyone who can connect may do everything. A panic is an
+// error of this call, as in the layers: this may run before the first of them.
+func (s *Server) callerOf(ctx context.Context) (c caller) {
+	defer func() {
+		if p := recover(); p != nil {
+			c = caller{err: s.recovered(ctx, p)}
+		}
+	}()
 	if s.auth == nil {
 		return caller{principal: auth.Everyone()}
 	}

@@ -25,7 +25,7 @@ import (
 //   - What is noted and not recorded counts too. It is kept until it was recorded, or the file is gone. A file that was
 //     moved meanwhile is found by its id.
 //   - Every file counts as viewed at a time that is called the floor. Where there is no room to note a view, the floor
-//     rises to it.
+//     of its namespace rises to it.
 //
 // Times come from a clock that somebody may set, and the time that counts against a file is that in which memoryd ran
 // and the file could be viewed. So the floor is taken anew, which is that every file counts as viewed now:
@@ -88,7 +88,7 @@ type reads struct {
 	noted   *simplelru.LRU[fileID, int64] // when a view was last noted
 	started bool
 	floor   int64            // every file counts as viewed at this time; it is known when started
-	missing map[string]int64 // the floors of namespaces whose views could not be recorded before the last stop
+	missing map[string]int64 // the floors of namespaces of which a view could not be noted, or not be recorded
 	at      int64            // what the clock has told last
 	ran     time.Duration    // elapsed at that time
 }
@@ -122,7 +122,7 @@ func (r *reads) note(namespace string, p Path, n *node, at int64) {
 		return
 	}
 	if _, ok := r.pending[id]; !ok && len(r.pending) >= r.capacity {
-		r.floor = max(r.floor, at)
+		r.raise(namespace, at)
 	} else {
 		r.pending[id] = read{id: n.id, path: p, at: at}
 		r.noted.Add(id, at)
@@ -133,6 +133,26 @@ func (r *reads) note(namespace string, p Path, n *node, at int64) {
 		default:
 		}
 	}
+}
+
+// raise lets every file of a namespace count as viewed at a time. So few namespaces have a floor of their own that they
+// fit into the state that is stored: the lowest of more becomes that of all.
+func (r *reads) raise(namespace string, at int64) {
+	if r.missing == nil {
+		r.missing = make(map[string]int64)
+	}
+	r.missing[namespace] = max(r.missing[namespace], at)
+	if len(r.missing) <= maxMissing {
+		return
+	}
+	lowest := namespace
+	for other, floor := range r.missing {
+		if floor < r.missing[lowest] {
+			lowest = other
+		}
+	}
+	r.floor = max(r.floor, r.missing[lowest])
+	delete(r.missing, lowest)
 }
 
 // unrecorded returns the views that are not recorded yet, by namespace.

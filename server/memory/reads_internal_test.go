@@ -307,12 +307,28 @@ func TestReads_Overflow(t *testing.T) {
 	c.must(c.Memory, View{Path: all[4]}) // It was not noted, so that it is now.
 	c.wait(1)
 	c.wantExpiring(c.Memory, all[:4]...)
-	// The floor outlives a restart.
+	// The floor is that of the namespace alone, and outlives a restart.
 	if err := c.Stop(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if got := instant(c.open().reads.floor); !got.Equal(dropped) {
-		t.Errorf("the floor is %v after a restart, want %v", got, dropped)
+	reads = c.open().reads
+	if got := instant(reads.missing["test"]); !got.Equal(dropped) {
+		t.Errorf("the floor of the namespace is %v after a restart, want %v", got, dropped)
+	}
+	if got := instant(reads.floor); !got.Before(dropped) {
+		t.Errorf("the floor of all is %v after a restart, want it as it was", got)
+	}
+}
+
+// TestReads_Raise raises the floors of more namespaces than have one of their own.
+func TestReads_Raise(t *testing.T) {
+	r := newClocked(t).reads
+	r.floor = 0
+	for i := range int64(maxMissing + 10) {
+		r.raise(fmt.Sprint("n", i), 1000+i)
+	}
+	if len(r.missing) != maxMissing || r.floor != 1009 {
+		t.Errorf("got %d floors and %d as that of all, want %d and 1009", len(r.missing), r.floor, maxMissing)
 	}
 }
 

@@ -141,11 +141,14 @@ func (r *reads) isStarted() bool {
 	return r.started
 }
 
-// start takes over what is stored; a floor that rose meanwhile stays.
+// start takes over what is stored; floors that rose meanwhile stay.
 func (r *reads) start(state readState) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.started, r.floor, r.missing = true, max(r.floor, state.floor), state.missing
+	r.started, r.floor = true, max(r.floor, state.floor)
+	for namespace, at := range state.missing {
+		r.raise(namespace, at)
+	}
 }
 
 // stop is the state to store. It is complete where all views are recorded but those of the namespaces that are damaged.

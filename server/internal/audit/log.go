@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -13,17 +14,17 @@ import (
 const Stdout = "-"
 
 const (
-	// queuedLines is how many lines wait for an output that is stuck. More are lost.
-	queuedLines = 4096
-	// patience is how long a line may take until whoever wrote it goes on without it, and how long Close waits for the
-	// lines that are queued.
+	// queuedCalls is of how many calls the lines wait for the output. Those of more calls wait for room.
+	queuedCalls = 4096
+	// patience is how long lines may take until whoever wrote them goes on without them, and how long Close waits for
+	// those that are queued.
 	patience = time.Second
 )
 
 var (
 	errLate = fmt.Errorf("the output does not take lines within %s, as if nobody reads it; they may still be written",
 		patience)
-	errFull = fmt.Errorf("%d lines wait for the output already", queuedLines)
+	errFull = fmt.Errorf("the lines of %d calls wait for the output already", queuedCalls)
 )
 
 // Log is where the trail is written. It is made by Open and is safe for concurrent use. A nil Log writes nothing, and
@@ -33,20 +34,22 @@ var (
 // output longer than a moment.
 type Log struct {
 	path      string
+	queue     chan queued
+	closing   chan struct{} // closed by Close
 	stopped   chan struct{} // closed when nothing more is written
 	reopening sync.Mutex    // held by Reopen
 
 	mu     sync.Mutex
-	queue  chan queued
 	closed bool
 	out    *output   // nil when Close has ended
 	since  time.Time // when the write that is under way began; zero: there is none
 }
 
-// queued is a line that is to be written.
+// queued are the lines of a call that are to be written.
 type queued struct {
-	line []byte
-	done chan<- error // takes the error of the line without waiting
+	lines   [][]byte
+	written *atomic.Int64 // how many of them are
+	done    chan<- error  // takes the first error, or nil, when all were tried
 }
 
 // Open opens the file at path for appending, and makes it, for its owner alone, where there is none. The path "-" is
@@ -60,16 +63,19 @@ func Open(path string, stdout io.Writer) (*Log, error) {
 			return nil, err
 		}
 	}
-	l := &Log{path: path, stopped: make(chan struct{}), queue: make(chan queued, queuedLines), out: out}
+	l := &Log{
+		path: path, queue: make(chan queued, queuedCalls),
+		closing: make(chan struct{}), stopped: make(chan struct{}), out: out,
+	}
 	go l.run()
 	return l, nil
 }
 
-// Write appends the lines of events, and returns how many of them are written. The error is that of the first one that
-// is not. It is of these lines alone, as on a full disk: the next ones are tried anew.
+// Write appends the lines of events, together, and returns how many of them are written. The error is that of the first
+// one that is not. It is of these lines alone, as on a full disk: the next ones are tried anew.
 //
 // Write waits a second at most, and not at all while the output has been stuck for as long. What is not written by then
-// is an error, and is queued: it is written when the output goes on. What the queue has no room for is lost.
+// is an error, and is queued: it is written when the output goes on. What the queue has had no room for is lost.
 func (l *Log) Write(events ...Event) (n int, err error) {
 	if l == nil {
 		return len(events), nil
@@ -81,49 +87,51 @@ func (l *Log) Write(events ...Event) (n int, err error) {
 }
 
 func (l *Log) write(events []Event) (n int, err error) {
-	done := make(chan error, len(events))
-	waiting := 0
-	for _, e := range events {
-		if queueErr := l.enqueue(e, done); queueErr == nil {
-			waiting++
-		} else if err == nil {
-			err = queueErr
+	lines := make([][]byte, len(events))
+	for i, e := range events {
+		if lines[i], err = e.line(); err != nil {
+			return 0, err
 		}
 	}
 	timer := time.NewTimer(l.patience())
 	defer timer.Stop()
-	for range waiting {
-		select {
-		case lineErr := <-done:
-			if lineErr == nil {
-				n++
-			} else if err == nil {
-				err = lineErr
-			}
-		case <-timer.C:
-			if err == nil {
-				err = errLate
-			}
-			return n, err
-		}
-	}
-	return n, err
-}
-
-func (l *Log) enqueue(e Event, done chan<- error) error {
-	line, err := e.line()
-	if err != nil {
-		return err
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.closed {
-		return os.ErrClosed
+	var written atomic.Int64
+	done := make(chan error, 1)
+	if err := l.enqueue(queued{lines, &written, done}, timer.C); err != nil {
+		return 0, err
 	}
 	select {
-	case l.queue <- queued{line, done}:
+	case err = <-done:
+	case <-timer.C:
+		err = errLate
+	case <-l.stopped:
+		select {
+		case err = <-done: // It was the last thing that was done.
+		default:
+			err = os.ErrClosed
+		}
+	}
+	return int(written.Load()), err
+}
+
+// enqueue waits for room until late.
+func (l *Log) enqueue(q queued, late <-chan time.Time) error {
+	select {
+	case <-l.closing:
+		return os.ErrClosed
+	default:
+	}
+	select {
+	case l.queue <- q: // also where it is late, if there is room
 		return nil
 	default:
+	}
+	select {
+	case l.queue <- q:
+		return nil
+	case <-l.closing:
+		return os.ErrClosed
+	case <-late:
 		return errFull
 	}
 }
@@ -138,12 +146,37 @@ func (l *Log) patience() time.Duration {
 	return patience
 }
 
-// run writes what is queued until Close.
+// run writes what is queued until Close, and then what is left.
 func (l *Log) run() {
 	defer close(l.stopped)
-	for q := range l.queue {
-		q.done <- l.writeLine(q.line)
+	for closing := false; !closing; {
+		select {
+		case q := <-l.queue:
+			l.writeLines(q)
+		case <-l.closing:
+			closing = true
+		}
 	}
+	for {
+		select {
+		case q := <-l.queue:
+			l.writeLines(q)
+		default:
+			return
+		}
+	}
+}
+
+func (l *Log) writeLines(q queued) {
+	var first error
+	for _, line := range q.lines {
+		if err := l.writeLine(line); err == nil {
+			q.written.Add(1)
+		} else if first == nil {
+			first = err
+		}
+	}
+	q.done <- first
 }
 
 // writeLine holds no lock while it writes. A file that was closed under its hands was replaced by Reopen.
@@ -247,6 +280,6 @@ func (l *Log) stop() bool {
 		return false
 	}
 	l.closed = true
-	close(l.queue)
+	close(l.closing)
 	return true
 }

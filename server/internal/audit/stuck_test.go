@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -46,8 +48,10 @@ func TestLog_Stuck(t *testing.T) {
 		checkWrite(t, l, numbered(0, 1), 0, errLate, time.Second)
 		checkWrite(t, l, numbered(1, 2), 0, errLate, 0)
 		checkWrite(t, l, numbered(2, 9), 0, errLate, 0)
-		const all = 1 + queuedLines // one is in the hands of the writer
-		checkWrite(t, l, numbered(9, all), 0, errLate, 0)
+		const all = 9 + queuedCalls - 2 // of three calls, one is in the hands of the writer
+		for i := 9; i < all; i++ {
+			checkWrite(t, l, numbered(i, i+1), 0, errLate, 0)
+		}
 		checkWrite(t, l, numbered(all, all+3), 0, errFull, 0)
 		if err := l.Reopen(); err != nil {
 			t.Error(err)
@@ -68,6 +72,31 @@ func TestLog_Stuck(t *testing.T) {
 
 		go in.Scan()
 		checkWrite(t, l, numbered(0, 1), 1, nil, 0)
+	})
+}
+
+// A call waits for room as long as it would for its lines: an output that is slow loses none.
+func TestLog_WaitsForRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, w := io.Pipe()
+		l := openTo(t, "-", w)
+		var calls sync.WaitGroup
+		for i := range queuedCalls + 100 {
+			calls.Go(func() {
+				if n, err := l.Write(numbered(i, i+1)...); n != 1 || err != nil {
+					t.Errorf("got %d, %v; want the line written", n, err)
+				}
+			})
+		}
+		synctest.Wait() // All of them wait.
+		in := bufio.NewScanner(r)
+		for range queuedCalls + 100 {
+			time.Sleep(time.Millisecond / 8) // half a second in all
+			if !in.Scan() {
+				t.Fatal(in.Err())
+			}
+		}
+		calls.Wait()
 	})
 }
 
@@ -176,8 +205,12 @@ func fill(t *testing.T, path string) {
 // enqueue queues a line, and returns when the writer has it.
 func enqueue(t *testing.T, l *Log, path string) <-chan error {
 	t.Helper()
+	line, err := Event{Path: path}.line()
+	if err != nil {
+		t.Fatal(err)
+	}
 	done := make(chan error, 1)
-	if err := l.enqueue(Event{Path: path}, done); err != nil {
+	if err := l.enqueue(queued{[][]byte{line}, new(atomic.Int64), done}, nil); err != nil {
 		t.Fatal(err)
 	}
 	for {

@@ -3,6 +3,7 @@ package screen
 import (
 	"cmp"
 	"context"
+	"errors"
 	"runtime"
 	"slices"
 	"strings"
@@ -70,10 +71,18 @@ func (s *Screener) Turn(ctx context.Context, namespace string, size int) (end fu
 	return func() { s.turns.give(namespace) }, nil
 }
 
+var errPanicked = errors.New("a rule for secrets panicked")
+
 // Scan returns what looks like a secret in a text, in the order of the places. The text may have bytes that are not
 // UTF-8. The time that it may take depends on the size of the text alone. An error is the context's, or says that the
-// rules could not be loaded, which never happens. It is to be called in a Turn.
-func (s *Screener) Scan(ctx context.Context, text string) ([]Finding, error) {
+// rules could not be loaded, which never happens, or that one of them panicked: what that says could be the text, so
+// that it is not told. It is to be called in a Turn.
+func (s *Screener) Scan(ctx context.Context, text string) (findings []Finding, err error) {
+	defer func() {
+		if recover() != nil {
+			findings, err = nil, errPanicked
+		}
+	}()
 	all, err := load()
 	if err != nil {
 		return nil, err
