@@ -9,6 +9,7 @@ import (
 
 	memoryv1 "github.com/seed-7f2870e1/memoryd/gen/memoryd/v1"
 	"github.com/seed-7f2870e1/memoryd/server/kv/boltkv"
+	"github.com/seed-7f2870e1/memoryd/server/memory"
 	"github.com/seed-7f2870e1/memoryd/server/servertest"
 )
 
@@ -77,7 +78,8 @@ func BenchmarkCreate(b *testing.B) {
 	for _, callers := range []int{1, 8, 64} {
 		b.Run(fmt.Sprintf("callers=%d", callers), func(b *testing.B) {
 			store := openStore(b)
-			c := servertest.New(b, servertest.WithStore(store)).Client
+			c := servertest.New(b, servertest.WithStore(store),
+				servertest.WithSettings(memory.Settings{MaxFiles: new(int64(0))})).Client
 			benchmark(b, callers, func(n int64) error {
 				resp, err := c.Create(b.Context(), &memoryv1.CreateRequest{
 					Path: fmt.Sprintf("/memories/%d/%d", n/100, n), FileText: benchmarkText,
