@@ -9,7 +9,7 @@ import (
 )
 
 func newConfigCommand(lookupEnv lookupEnv, environ environ) *cobra.Command {
-	return &cobra.Command{
+	cmd := &cobra.Command{
 		Use:   "config",
 		Short: "Print every setting in force, and where it comes from",
 		Long: `Config prints every setting in force, and where it comes from. Then it checks what the service would check
@@ -34,6 +34,8 @@ warns of environment variables that begin with MEMORYD_ and belong to no setting
 			return s.validate(cmd.Context())
 		},
 	}
+	addSettings(cmd.Flags())
+	return cmd
 }
 
 // validate checks what the service would check when it starts.

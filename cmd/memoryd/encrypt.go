@@ -9,7 +9,7 @@ import (
 )
 
 func newEncryptCommand(lookupEnv lookupEnv) *cobra.Command {
-	return &cobra.Command{
+	return offlineCommand(lookupEnv, &cobra.Command{
 		Use:   "encrypt",
 		Short: "Encrypt the memories in --data while no service runs on them",
 		Long: `Encrypt copies the memories in --data to a new file that is encrypted with the keyset of --encryption-keyset,
@@ -22,24 +22,19 @@ It needs room for the new file beside the old one. If it is interrupted, the mem
 		Example: `  memoryd keyset new --encryption-keyset /etc/memoryd/keyset.json
   memoryd encrypt --data /var/lib/memoryd --encryption-keyset /etc/memoryd/keyset.json`,
 		Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			s, err := loadSettings(cmd.Flags(), lookupEnv)
-			if err != nil {
-				return err
-			}
-			logger, err := s.logger(cmd.ErrOrStderr())
-			if err != nil {
-				return err
-			}
-			dir := s.values.String(keyData)
-			report, err := server.Encrypt(cmd.Context(), dir, s.keyset(), logger)
-			if err != nil {
-				return s.explain(err)
-			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s is encrypted. %s\n"+
-				"What was there is kept as %s, which is not encrypted: delete it when the service works.\n",
-				dir, summary(report.Encrypted), report.Kept)
+	}, func(cmd *cobra.Command, _ []string, s *settings) error {
+		logger, err := s.logger(cmd.ErrOrStderr())
+		if err != nil {
 			return err
-		},
-	}
+		}
+		dir := s.values.String(keyData)
+		report, err := server.Encrypt(cmd.Context(), dir, s.keyset(), logger)
+		if err != nil {
+			return s.explain(err)
+		}
+		_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s is encrypted. %s\n"+
+			"What was there is kept as %s, which is not encrypted: delete it when the service works.\n",
+			dir, summary(report.Encrypted), report.Kept)
+		return err
+	})
 }

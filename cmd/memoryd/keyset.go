@@ -40,18 +40,13 @@ func keysetCommand(
 	lookupEnv lookupEnv, cmd *cobra.Command, run func(cmd *cobra.Command, s *settings, k server.Keyset) error,
 ) *cobra.Command {
 	cmd.Args = noArgs
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		s, err := loadSettings(cmd.Flags(), lookupEnv)
-		if err != nil {
-			return err
-		}
+	return offlineCommand(lookupEnv, cmd, func(cmd *cobra.Command, _ []string, s *settings) error {
 		k := s.keyset()
 		if k.File == "" {
 			return s.invalid(keyEncryptionKeyset, "it must be the file of the keyset")
 		}
 		return run(cmd, s, k)
-	}
-	return withSettings(cmd, offlineSettings...)
+	})
 }
 
 func newKeysetNewCommand(lookupEnv lookupEnv) *cobra.Command {

@@ -12,7 +12,7 @@ import (
 
 func newRestoreCommand(lookupEnv lookupEnv) *cobra.Command {
 	var force bool
-	cmd := &cobra.Command{
+	cmd := offlineCommand(lookupEnv, &cobra.Command{
 		Use:   "restore FILE",
 		Short: "Put a backup in the place of the memories in --data while no service runs on them",
 		Long: `Restore verifies a backup, which "memoryctl backup" or the service itself made, and only then puts its content
@@ -24,35 +24,30 @@ backup of memories that were encrypted takes their keyset, --encryption-keyset. 
 restored without, and "memoryd encrypt" encrypts them then.`,
 		Example: "  memoryd restore --data ./memoryd-data memoryd-20260102T030405Z.backup",
 		Args:    oneFile,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			s, err := loadSettings(cmd.Flags(), lookupEnv)
-			if err != nil {
-				return err
-			}
-			dir := s.values.String(keyData)
-			if dir == "" {
-				return s.invalid(keyData, "it must be a directory")
-			}
-			report, err := server.Restore(cmd.Context(), server.RestoreOptions{
-				File: args[0], Data: dir, Keyset: s.keyset(), Force: force,
-			})
-			if errors.Is(err, boltkv.ErrStoreExists) {
-				err = fmt.Errorf("%w; --force keeps it beside the new one", err)
-			}
-			if err != nil {
-				return s.explain(err)
-			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s was restored from %s. %s\n", dir, args[0], summary(report.Restored))
-			if err == nil && report.Kept != "" {
-				_, err = fmt.Fprintf(cmd.OutOrStdout(), "What was there is kept as %s.\n", report.Kept)
-			}
-			if err == nil && report.NoLongerEncrypted {
-				_, err = fmt.Fprintln(cmd.OutOrStdout(), "The memories that were restored are not encrypted, while those that "+
-					"were there are: memoryd encrypt encrypts them.")
-			}
-			return err
-		},
-	}
+	}, func(cmd *cobra.Command, args []string, s *settings) error {
+		dir := s.values.String(keyData)
+		if dir == "" {
+			return s.invalid(keyData, "it must be a directory")
+		}
+		report, err := server.Restore(cmd.Context(), server.RestoreOptions{
+			File: args[0], Data: dir, Keyset: s.keyset(), Force: force,
+		})
+		if errors.Is(err, boltkv.ErrStoreExists) {
+			err = fmt.Errorf("%w; --force keeps it beside the new one", err)
+		}
+		if err != nil {
+			return s.explain(err)
+		}
+		_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s was restored from %s. %s\n", dir, args[0], summary(report.Restored))
+		if err == nil && report.Kept != "" {
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "What was there is kept as %s.\n", report.Kept)
+		}
+		if err == nil && report.NoLongerEncrypted {
+			_, err = fmt.Fprintln(cmd.OutOrStdout(), "The memories that were restored are not encrypted, while those that "+
+				"were there are: memoryd encrypt encrypts them.")
+		}
+		return err
+	})
 	cmd.Flags().BoolVar(&force, "force", false, "restore over memories that are there, and keep those beside the new ones")
 	return cmd
 }

@@ -43,20 +43,26 @@ the log says so. Settings are read when the service starts.`,
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err} })
 	addSettings(root.Flags())
-	root.AddCommand(withSettings(newConfigCommand(lookupEnv, environ)), newKeysetCommand(lookupEnv), newTokenCommand(),
-		newVersionCommand())
-	for _, offline := range []*cobra.Command{
-		newCheckCommand(lookupEnv), newVerifyCommand(lookupEnv), newRestoreCommand(lookupEnv),
-		newCompactCommand(lookupEnv), newEncryptCommand(lookupEnv),
-	} {
-		root.AddCommand(withSettings(offline, offlineSettings...))
-	}
+	root.AddCommand(
+		newConfigCommand(lookupEnv, environ), newCheckCommand(lookupEnv), newVerifyCommand(lookupEnv),
+		newRestoreCommand(lookupEnv), newCompactCommand(lookupEnv), newEncryptCommand(lookupEnv),
+		newKeysetCommand(lookupEnv), newTokenCommand(), newVersionCommand(),
+	)
 	return root
 }
 
-// withSettings gives a command the settings of these names as flags, and all where there are none.
-func withSettings(cmd *cobra.Command, names ...string) *cobra.Command {
-	addSettings(cmd.Flags(), names...)
+// offlineCommand gives a command the offlineSettings as flags, and runs it with their values.
+func offlineCommand(
+	lookupEnv lookupEnv, cmd *cobra.Command, run func(cmd *cobra.Command, args []string, s *settings) error,
+) *cobra.Command {
+	addSettings(cmd.Flags(), offlineSettings...)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		s, err := loadSettings(cmd.Flags(), lookupEnv)
+		if err != nil {
+			return err
+		}
+		return run(cmd, args, s)
+	}
 	return cmd
 }
 
