@@ -121,7 +121,7 @@ func TestTokenNew_Example(t *testing.T) {
 	}
 	dir := t.TempDir()
 	if err := os.Symlink(binary, filepath.Join(dir, "memoryd")); err != nil {
-		t.Skip(err)
+		t.Skipf("NOT RUN: %v", err)
 	}
 	example := newTokenNewCommand(nil).Example
 	sh := func(script string) error {
