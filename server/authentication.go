@@ -77,6 +77,9 @@ func (r callersFirst) handler(fullMethod string, next grpc.MethodHandler) grpc.M
 	return func(
 		srv any, ctx context.Context, dec func(any) error, interceptor grpc.UnaryServerInterceptor,
 	) (any, error) {
+		if r.server.auth == nil { // Nobody is refused, so that the layer of authentication is early enough.
+			return next(srv, ctx, dec, interceptor)
+		}
 		c := r.server.callerOf(ctx)
 		ctx = context.WithValue(ctx, callerKey{}, c)
 		if c.err == nil {
