@@ -94,6 +94,7 @@ type Server struct {
 	auth        *auth.Authenticator // of security; nil: whoever can connect may do everything
 	auditLog    *audit.Log          // nil: there is none
 	serving     atomic.Bool
+	started     chan struct{} // closed once calls are served
 	storeHealth *storeHealth
 	arrivals    *arrivals
 	conns       *connections // of calls
@@ -156,6 +157,11 @@ func New(ctx context.Context, cfg Config) (_ *Server, err error) {
 		metrics:    metrics,
 		security:   sec,
 		auth:       sec.auth,
+		started:    make(chan struct{}),
+	}
+	if stats, ok := kv.As[kv.StatsReporter](store); ok {
+		s.metrics.Store(stats.Stats)
+		stats.ObserveCommits(s.metrics.Committed)
 	}
 	if s.sealing = newSealing(cfg, store, s.metrics); s.sealing != nil {
 		sec.reloads.watch(s.sealing.reloadable())
@@ -196,7 +202,7 @@ func New(ctx context.Context, cfg Config) (_ *Server, err error) {
 // register makes the gRPC server, with all that it serves.
 func (s *Server) register(store kv.Store, tree *memory.Memory) {
 	s.storeHealth = newStoreHealth(store, s.health, s.metrics, s.logger) // The chain tells it of damage.
-	opts := append(serverOptions(s.cfg.times), grpc.Creds(s.security.credentials()), grpc.InTapHandle(s.arrivals.begin))
+	opts := append(transportOptions(s.cfg.times), grpc.Creds(s.security.credentials()), grpc.InTapHandle(s.arrivals.begin))
 	s.grpc = grpc.NewServer(append(opts, chainOptions(s.chain())...)...)
 	backuper, _ := kv.As[kv.Backuper](store)
 	registrar := callersFirst{s.grpc, s}
@@ -248,7 +254,12 @@ func resolveAll(ctx context.Context, cfg Config) ([]address, error) {
 	return addresses, nil
 }
 
-func serverOptions(times timings) []grpc.ServerOption {
+// TransportOptions returns the options of gRPC for how a Server serves connections: its limits of messages, calls and
+// headers, its buffers, and when it closes what is idle. A server with these and nothing around its calls is what a
+// benchmark compares memoryd with.
+func TransportOptions() []grpc.ServerOption { return transportOptions(timings{}.withDefaults()) }
+
+func transportOptions(times timings) []grpc.ServerOption {
 	return []grpc.ServerOption{
 		grpc.MaxRecvMsgSize(MaxRequestBytes),
 		grpc.MaxSendMsgSize(MaxResponseBytes),
@@ -280,6 +291,9 @@ func (s *Server) HTTPAddr() net.Addr {
 	}
 	return s.http.Addr()
 }
+
+// Started returns a channel that is closed once Run serves calls. It stays open where Run fails before.
+func (s *Server) Started() <-chan struct{} { return s.started }
 
 // Run serves until ctx is done, then stops: it takes no more calls, lets those that run end for as long as
 // Config.ShutdownTimeout, closes the store, and last the side port, which tells meanwhile that the server is not ready.
@@ -321,6 +335,7 @@ func (s *Server) Run(ctx context.Context) error {
 	defer healthTicks.Stop()
 	running.Go(func() { s.storeHealth.follow(s.draining, healthTicks.C) })
 	s.serving.Store(true)
+	close(s.started)
 	s.logger.InfoContext(ctx, "serving", s.startAttrs()...)
 
 	var err error

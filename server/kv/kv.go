@@ -12,6 +12,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"time"
 )
 
 // Limits are the smallest of all engines, so that data always moves between them. A larger key, value or transaction
@@ -151,6 +152,37 @@ type HealthReporter interface {
 	// is opened again; ErrFull, which ends with the next commit that works, or when Health finds that there is room
 	// again; or ErrClosed. It is cheap enough to be called every second, whether there are writes or not.
 	Health() error
+}
+
+// StatsReporter is the optional ability to tell what a store holds, and how it commits.
+type StatsReporter interface {
+	// Stats returns what the store holds and has done. It is cheap enough to be called every second.
+	Stats() Stats
+	// ObserveCommits has fn called after every commit from now on, on the goroutine that commits, so that fn must be
+	// quick. It takes the place of the fn before; nil is none.
+	ObserveCommits(fn func(Commit))
+}
+
+// Stats is what a store holds and has done since it was opened. What an engine does not know is 0.
+type Stats struct {
+	// SizeBytes is what the store takes on disk, and FreeBytes is how much of that is free for what comes.
+	SizeBytes, FreeBytes int64
+	// Waiting is how many updates wait for their turn now.
+	Waiting int64
+	// Updates is how many updates were committed; those that wrote nothing do not count.
+	Updates int64
+	// Commits is how many commits that took.
+	Commits int64
+}
+
+// Commit is what one commit was. What an engine does not know is 0.
+type Commit struct {
+	// Updates is how many updates shared it.
+	Updates int
+	// WriteCalls is how many writes it made to the disk, and WrittenBytes how many bytes they had.
+	WriteCalls, WrittenBytes int64
+	// Took is how long it took, and Write how much of that went by until what was written was on the disk.
+	Took, Write time.Duration
 }
 
 // Backuper is the optional ability to copy the whole store while it is in use.

@@ -14,6 +14,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/reflection"
+
+	"github.com/seed-7f2870e1/memoryd/server/kv"
 )
 
 // handlingBuckets are the bounds of the histogram of how long calls took, in seconds: from a read of the page cache to
@@ -33,6 +35,9 @@ func result(ok bool) string {
 	return resultError
 }
 
+// storeBuckets are the bounds of the histograms of how long commits took, in seconds.
+var storeBuckets = []float64{0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5}
+
 // Metrics is what one server counts, in a registry of its own.
 type Metrics struct {
 	registry *prometheus.Registry
@@ -50,6 +55,12 @@ type Metrics struct {
 	sweeps   *prometheus.CounterVec
 	expired  prometheus.Counter
 	dataKeys *prometheus.GaugeVec
+
+	commitUpdates prometheus.Histogram
+	commitTook    prometheus.Histogram
+	commitWrite   prometheus.Histogram
+	writeCalls    prometheus.Counter
+	writtenBytes  prometheus.Counter
 
 	reloads     *prometheus.CounterVec
 	failing     *prometheus.GaugeVec
@@ -71,6 +82,9 @@ func NewMetrics(version string) *Metrics {
 	}
 	gauge := func(name, help string) prometheus.Gauge {
 		return auto.NewGauge(prometheus.GaugeOpts{Name: name, Help: help})
+	}
+	histogram := func(name, help string, buckets []float64) prometheus.Histogram {
+		return auto.NewHistogram(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets})
 	}
 	m := &Metrics{
 		registry: registry,
@@ -101,6 +115,15 @@ func NewMetrics(version string) *Metrics {
 			Help: "Data keys of namespaces in the last rotation of the keyset, by state: rewrapped by the primary key, " +
 				"waiting, or failed, since they are damaged.",
 		}, []string{"state"}),
+
+		commitUpdates: histogram("memoryd_store_commit_updates",
+			"Updates that shared a commit of the store; their sum is the updates, and their count the commits.",
+			prometheus.ExponentialBuckets(1, 2, 11)),
+		commitTook: histogram("memoryd_store_commit_seconds", "How long commits of the store took.", storeBuckets),
+		commitWrite: histogram("memoryd_store_write_seconds",
+			"How long it took in a commit to write pages to the disk and to sync them, which is done twice.", storeBuckets),
+		writeCalls:   counter("memoryd_store_write_calls_total", "Writes of pages to the disk."),
+		writtenBytes: counter("memoryd_store_written_bytes_total", "Bytes of pages that were written to the disk."),
 
 		reloads: counters("memoryd_reloads_total",
 			"How often files were loaded again, since they had changed or somebody asked for it (SIGHUP), by what they are "+
@@ -176,6 +199,30 @@ func (m *Metrics) DataKeys(rewrapped, waiting, failed int) {
 	m.dataKeys.WithLabelValues("rewrapped").Set(float64(rewrapped))
 	m.dataKeys.WithLabelValues("waiting").Set(float64(waiting))
 	m.dataKeys.WithLabelValues("failed").Set(float64(failed))
+}
+
+// Committed counts a commit of the store.
+func (m *Metrics) Committed(c kv.Commit) {
+	m.commitUpdates.Observe(float64(c.Updates))
+	m.commitTook.Observe(c.Took.Seconds())
+	m.commitWrite.Observe(c.Write.Seconds())
+	m.writeCalls.Add(float64(c.WriteCalls))
+	m.writtenBytes.Add(float64(c.WrittenBytes))
+}
+
+// Store has the metrics tell what a store holds, which is asked for when they are.
+func (m *Metrics) Store(stats func() kv.Stats) {
+	auto := promauto.With(m.registry)
+	gauge := func(name, help string, value func(kv.Stats) int64) {
+		auto.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help},
+			func() float64 { return float64(value(stats())) })
+	}
+	gauge("memoryd_store_size_bytes", "What the store takes on disk.",
+		func(s kv.Stats) int64 { return s.SizeBytes })
+	gauge("memoryd_store_free_bytes", "How much of the size of the store is free for what comes.",
+		func(s kv.Stats) int64 { return s.FreeBytes })
+	gauge("memoryd_store_waiting_updates", "Updates that wait for their turn.",
+		func(s kv.Stats) int64 { return s.Waiting })
 }
 
 // Reloadable makes the metrics of what can be reloaded start at 0, so that rates are right from the first time on.

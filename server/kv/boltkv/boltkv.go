@@ -114,7 +114,7 @@ type Store struct {
 	commitTx func(*bolt.Tx) error // (*bolt.Tx).Commit; tests make it fail
 	updates  atomic.Int64
 	commits  atomic.Int64
-	largest  atomic.Int64
+	observe  atomic.Pointer[func(kv.Commit)] // nil is nobody
 }
 
 var (
@@ -122,6 +122,7 @@ var (
 	_ kv.Checker        = (*Store)(nil)
 	_ kv.Backuper       = (*Store)(nil)
 	_ kv.HealthReporter = (*Store)(nil)
+	_ kv.StatsReporter  = (*Store)(nil)
 )
 
 // Open opens the store of a data directory. Where another process holds it, the error is an *InUseError. Errors of

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+	"time"
 
 	bolt "go.etcd.io/bbolt"
 	bolterrors "go.etcd.io/bbolt/errors"
@@ -24,19 +25,26 @@ const (
 	maxGroupBytes  = 8 << 20
 )
 
-// Stats counts since the store was opened.
-type Stats struct {
-	// Updates is how many updates were committed; those that wrote nothing do not count.
-	Updates int64
-	// Commits is how many commits that took.
-	Commits int64
-	// LargestGroup is the most updates that shared a commit.
-	LargestGroup int64
+// Stats implements kv.StatsReporter.
+func (s *Store) Stats() kv.Stats {
+	stats := kv.Stats{
+		Waiting: int64(s.queue.len()),
+		Updates: s.updates.Load(), Commits: s.commits.Load(),
+	}
+	if info, err := s.file.Stat(); err == nil { // Else the store is closed.
+		stats.SizeBytes = info.Size()
+	}
+	free := s.db.Stats()
+	stats.FreeBytes = int64(free.FreePageN+free.PendingPageN) * pageSize
+	return stats
 }
 
-// Stats returns what the store did since it was opened.
-func (s *Store) Stats() Stats {
-	return Stats{Updates: s.updates.Load(), Commits: s.commits.Load(), LargestGroup: s.largest.Load()}
+// ObserveCommits implements kv.StatsReporter.
+func (s *Store) ObserveCommits(fn func(kv.Commit)) {
+	if fn == nil {
+		fn = func(kv.Commit) {}
+	}
+	s.observe.Store(&fn)
 }
 
 // update is a call of Update. The committer lends it a transaction when it is its turn.
@@ -129,6 +137,12 @@ func (q *queue) push(u *update) bool {
 	return true
 }
 
+func (q *queue) len() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return len(q.waiting)
+}
+
 func (q *queue) close() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -212,17 +226,35 @@ func (s *Store) commitGroup(updates []*update) []*update {
 		_ = tx.Rollback()
 		return updates
 	}
+	began := s.now()
 	if err := s.commit(tx); err != nil {
 		g.fail(err)
 		return updates
 	}
+	s.observed(g, s.now().Sub(began))
 	s.commits.Add(1)
 	s.updates.Add(int64(g.updates))
-	s.largest.Store(max(s.largest.Load(), int64(g.updates)))
 	for _, a := range g.answers {
 		a.update.done <- a.err
 	}
 	return updates
+}
+
+// observed tells who observes commits of one that was made.
+func (s *Store) observed(g *group, took time.Duration) {
+	observe := s.observe.Load()
+	if observe == nil {
+		return
+	}
+	stats := g.tx.Stats()
+	(*observe)(kv.Commit{
+		Updates:    g.updates,
+		WriteCalls: stats.GetWrite(),
+		// What was allocated is written, and so is a meta page.
+		WrittenBytes: stats.GetPageAlloc() + pageSize,
+		Took:         took,
+		Write:        stats.GetWriteTime(),
+	})
 }
 
 func (s *Store) beginUpdate() (*bolt.Tx, error) {
