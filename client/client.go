@@ -84,6 +84,10 @@ func WithDialOptions(opts ...grpc.DialOption) Option {
 	return func(o *options) { o.dialOptions = append(o.dialOptions, opts...) }
 }
 
+// newRequestID makes a request id: the time in milliseconds, and what nobody else has. memoryd keeps the responses of
+// ids that ascend next to each other, which costs its disk less than ids without any order.
+func newRequestID() string { return fmt.Sprintf("%012x%s", time.Now().UnixMilli(), rand.Text()) }
+
 // Dial makes a client of the memoryd at target, without waiting for the connection: that is made by the first call,
 // and made again when it is lost. The target is "host:port", "unix:///path", "unix:path", or any other target whose
 // scheme gRPC knows, such as "dns:///host:port"; empty is DefaultTarget. The connection is in plain text without
@@ -114,7 +118,7 @@ func Dial(target string, opts ...Option) (*Client, error) {
 		files:   memoryv1.NewFileServiceClient(conn),
 		admin:   memoryv1.NewAdminServiceClient(conn),
 		timeout: o.timeout,
-		newID:   rand.Text,
+		newID:   newRequestID,
 
 		tokenFile:   o.tokenFile,
 		retryBudget: o.retryBudget,

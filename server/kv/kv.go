@@ -167,6 +167,8 @@ type StatsReporter interface {
 type Stats struct {
 	// SizeBytes is what the store takes on disk, and FreeBytes is how much of that is free for what comes.
 	SizeBytes, FreeBytes int64
+	// DiskFreeBytes is how much room the file system of the store has left; nil where that is not known.
+	DiskFreeBytes *int64
 	// Waiting is how many updates wait for their turn now.
 	Waiting int64
 	// Updates is how many updates were committed; those that wrote nothing do not count.

@@ -32,9 +32,11 @@ type step struct {
 	paths []Path
 }
 
-func newStep(cmd Command, call Call) (step, *failure) {
-	s := step{cmd: cmd, call: call}
-	for _, requested := range cmd.paths() {
+// newStep makes a step, whose paths are appended to those that are given.
+func newStep(cmd Command, call Call, paths []Path) (step, *failure) {
+	s := step{cmd: cmd, call: call, paths: paths}
+	requested, n := cmd.paths()
+	for _, requested := range requested[:n] {
 		p, f := parsePath(requested)
 		if f != nil {
 			return step{}, f
@@ -134,7 +136,7 @@ func (m *Memory) Batch(ctx context.Context, namespace string, commands []BatchCo
 	steps := make([]step, len(commands))
 	for i, c := range commands {
 		var f *failure
-		if steps[i], f = newStep(c.Command, c.Call); f != nil {
+		if steps[i], f = newStep(c.Command, c.Call, nil); f != nil {
 			return refused(i, f)
 		}
 	}

@@ -67,7 +67,7 @@ func (c *checker) checkEntries() error {
 	if len(c.problems) > 0 {
 		return errors.Join(c.problems[:min(len(c.problems), maxProblems)]...)
 	}
-	root := c.tree.nodes[Root].node
+	root := c.tree.find(Path{}).node
 	if root == nil {
 		if len(entries) > 0 {
 			c.problem(Path{}, "it has entries and no record")

@@ -2,6 +2,7 @@ package memory
 
 import (
 	"fmt"
+	"slices"
 	"unicode/utf8"
 
 	"github.com/seed-7f2870e1/memoryd/server/kv"
@@ -14,8 +15,8 @@ type Command interface {
 	// Writes tells whether the command can change anything.
 	Writes() bool
 
-	// paths are the requested paths, in the order in which they are checked.
-	paths() []string
+	// paths are the requested paths, in the order in which they are checked, and how many there are.
+	paths() (paths [2]string, n int)
 	// fields are all that tells the command from others of its name.
 	fields() []string
 	// run executes the command on a tree of which the parsed paths were read.
@@ -23,7 +24,10 @@ type Command interface {
 }
 
 // Paths returns the paths of a command as they were requested, that of the source before that of the destination.
-func Paths(c Command) []string { return c.paths() }
+func Paths(c Command) []string {
+	paths, n := c.paths()
+	return paths[:n]
+}
 
 // View shows a directory, a text file or an image.
 type View struct {
@@ -102,13 +106,13 @@ func (Rename) Writes() bool { return true }
 // Writes implements Command.
 func (Put) Writes() bool { return true }
 
-func (c View) paths() []string       { return []string{c.Path} }
-func (c Create) paths() []string     { return []string{c.Path} }
-func (c StrReplace) paths() []string { return []string{c.Path} }
-func (c Insert) paths() []string     { return []string{c.Path} }
-func (c Delete) paths() []string     { return []string{c.Path} }
-func (c Rename) paths() []string     { return []string{c.OldPath, c.NewPath} }
-func (c Put) paths() []string        { return []string{c.Path} }
+func (c View) paths() ([2]string, int)       { return [2]string{c.Path}, 1 }
+func (c Create) paths() ([2]string, int)     { return [2]string{c.Path}, 1 }
+func (c StrReplace) paths() ([2]string, int) { return [2]string{c.Path}, 1 }
+func (c Insert) paths() ([2]string, int)     { return [2]string{c.Path}, 1 }
+func (c Delete) paths() ([2]string, int)     { return [2]string{c.Path}, 1 }
+func (c Rename) paths() ([2]string, int)     { return [2]string{c.OldPath, c.NewPath}, 2 }
+func (c Put) paths() ([2]string, int)        { return [2]string{c.Path}, 1 }
 
 func (c View) fields() []string       { return []string{c.Path, fmt.Sprint(c.Range)} }
 func (c Create) fields() []string     { return []string{c.Path, c.FileText} }
@@ -123,9 +127,14 @@ func (c Put) fields() []string        { return []string{c.Path, string(c.Data)} 
 const maxStepWrites = kv.MaxWrites - 1100
 
 // done is the result of a command that succeeded.
-func (t *tree) done(text string, p Path, n *node) Result {
-	entry := n.entry(p)
-	return Result{Content: []Block{{Text: text}}, Revision: t.header.revision, Entry: &entry}
+func (t *tree) done(text string, p Path, n *node) Result { return t.doneAt(text, p.String(), n) }
+
+func (t *tree) doneAt(text, path string, n *node) Result {
+	parts := &struct { // of the result, in one piece of memory
+		content [1]Block
+		entry   Entry
+	}{[1]Block{{Text: text}}, n.entryAt(path)}
+	return Result{Content: parts.content[:1:1], Revision: t.header.revision, Entry: &parts.entry}
 }
 
 func failViewMissing(path string) *failure {
@@ -141,7 +150,7 @@ func (c View) run(t *tree, paths []Path) (Result, error) {
 	case n.dir:
 		return t.viewDir(p, n, c.Range)
 	}
-	data, err := t.readFile(p, n)
+	data, err := t.borrowFile(p, n)
 	if err != nil {
 		return Result{}, err
 	}
@@ -149,19 +158,20 @@ func (c View) run(t *tree, paths []Path) (Result, error) {
 		if mediaType := imageType(data); mediaType != "" {
 			t.trace.view(p, n)
 			result := t.done("", p, n)
-			result.Content = []Block{{MediaType: mediaType, Data: data}}
+			result.Content = []Block{{MediaType: mediaType, Data: slices.Clone(data)}}
 			return result, nil
 		}
 	}
 	if !utf8.Valid(data) {
 		return Result{}, failNotUTF8(c.Path)
 	}
-	text, f := viewText(c.Path, string(data), c.Range, *t.settings.ViewMaxChars)
+	shown, f := viewText(t.text, c.Path, data, c.Range, *t.settings.ViewMaxChars)
 	if f != nil {
 		return Result{}, f
 	}
+	t.text = shown[:0]
 	t.trace.view(p, n)
-	return t.done(text, p, n), nil
+	return t.doneAt(string(shown), p.spelled(c.Path), n), nil
 }
 
 func (c Create) run(t *tree, paths []Path) (Result, error) {

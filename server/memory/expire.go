@@ -175,8 +175,8 @@ func (expire) Name() string { return "expire" }
 // Writes implements Command.
 func (expire) Writes() bool { return true }
 
-func (expire) paths() []string  { return nil }
-func (expire) fields() []string { return nil }
+func (expire) paths() (paths [2]string, n int) { return paths, 0 }
+func (expire) fields() []string                { return nil }
 
 func (c expire) run(t *tree, paths []Path) (Result, error) {
 	p := paths[0]

@@ -352,3 +352,18 @@ func TestSettings_Complete(t *testing.T) {
 		}
 	}
 }
+
+func TestPath_Spelled(t *testing.T) {
+	for _, requested := range []string{
+		"/memories", "/memories/", "/memories/a", "/memories/a/", "/memories//a", "/memories/./a", "/memories/a/b.md",
+		"/memories/a/b.md/.", "/memories/e\u0301", "/memories/\u00e9",
+	} {
+		p, f := parsePath(requested)
+		if f != nil {
+			t.Fatal(f)
+		}
+		if got, want := p.spelled(requested), p.String(); got != want {
+			t.Errorf("%q: got %q, want %q", requested, got, want)
+		}
+	}
+}

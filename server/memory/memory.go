@@ -9,11 +9,10 @@
 //
 // All keys of a namespace are in its scope. Numbers in keys are big-endian, so that they sort.
 //
-//	n                                        namespace: revision, next id, settings (record.go)
-//	e depth(2) name 0x00 name ...            entry: a file or directory (record.go); depth 0 is /memories itself
 //	a id(8)                                  when the file with that id was last viewed, to the hour (reads.go)
-//	r hash(32) part(2)                       response to the request whose id has the hash (request.go)
-//	s time(8) hash(32)                       when that response was recorded, so that old ones are found
+//	e depth(2) name 0x00 name ...            entry: a file or directory (record.go); depth 0 is /memories itself
+//	m digest(32) part(2)                     response to the request whose id has the digest (request.go)
+//	n                                        namespace: revision, next id, settings (record.go)
 //	0xff id(8) revision(8) chunk(4)          contents of a file: up to 64 KiB a chunk
 //
 // The key of an entry begins with its depth, so a listing of two levels is two scans, whatever lies deeper, and a
@@ -21,6 +20,9 @@
 // siblings in byte order. A directory carries the totals below it, kept up to date on the way up, so that listings
 // and limits read no more than they show. Contents hang on the id of the file and on the revision at which they were
 // written, and when it was viewed hangs on its id: a rename moves entries only.
+//
+// On an engine that writes whole pages, what a command changes should be in few of them. So the record of the namespace
+// follows the responses, of which most changes add the last.
 //
 // kv.ReservedScope has two more keys: "memory.reads" tells whether all views were recorded when memoryd stopped
 // (reads.go), and when that was, and "memory.expiry" where the next Expire goes on (expiry.go).
@@ -162,47 +164,26 @@ func New(store kv.Store, opts Options) (*Memory, error) {
 // Do executes one command. An error is an *InvalidError for a namespace outside the grammar, ErrRequestIDReused, the
 // context's error, or one that wraps an error of package kv.
 func (m *Memory) Do(ctx context.Context, namespace string, cmd Command, call Call) (Result, error) {
-	if f := m.admit(namespace); f != nil {
+	known, _ := m.recents.Get(namespace)
+	if f := known.admit(m.now); f != nil {
 		return f.result(), nil
 	}
-	s, f := newStep(cmd, call)
+	if !cmd.Writes() {
+		return m.read(ctx, namespace, known, cmd, call)
+	}
+	s, f := newStep(cmd, call, nil)
 	if f != nil {
 		return m.result(namespace, Result{}, f)
 	}
-	if cmd.Writes() {
-		results, err := m.update(ctx, namespace, newRequest(call.RequestID, s), s)
-		return m.result(namespace, results[0], err)
-	}
-	var result Result
-	err := m.view(ctx, namespace, func(t *tree) (err error) {
-		result, err = s.run(t)
-		return err
-	}, s.paths...)
-	return m.result(namespace, result, err)
-}
-
-// view runs fn on a snapshot of a namespace, of which the paths were read.
-func (m *Memory) view(ctx context.Context, namespace string, fn func(*tree) error, paths ...Path) error {
-	if err := ValidateNamespace(namespace); err != nil {
-		return err
-	}
-	var tr trace
-	err := m.store.View(ctx, namespace, func(r kv.Reader) error {
-		tr = trace{}
-		t := &tree{reader: r, trace: &tr}
-		if _, err := t.read(paths); err != nil {
-			return err
-		}
-		t.settings = t.header.settings.or(m.defaults)
-		tr.settings = t.settings
-		return fn(t)
-	})
-	m.remember(namespace, &tr, err)
-	return inNamespace(namespace, err)
+	results, err := m.update(ctx, namespace, newRequest(call.RequestID, s), s)
+	return m.result(namespace, results[0], err)
 }
 
 // inNamespace completes the error of a transaction.
 func inNamespace(namespace string, err error) error {
+	if err == nil {
+		return nil
+	}
 	var damaged *DamagedError
 	if errors.As(err, &damaged) {
 		damaged.Namespace = namespace
@@ -249,7 +230,7 @@ func (m *Memory) update(ctx context.Context, namespace string, rq request, steps
 		case rehearsing && err == nil:
 			rehearsing = false
 		default:
-			m.remember(namespace, &tr, err)
+			m.remember(namespace, nil, &tr, err)
 			m.reportSecrets(ctx, namespace, secrets, err)
 			return results, m.nameLargest(ctx, namespace, inNamespace(namespace, err))
 		}
@@ -277,6 +258,9 @@ func (m *Memory) run(tx kv.Tx, now int64, rq request, steps []step, results []Re
 			if replayed || err != nil {
 				return err
 			}
+			if t.header.swept, err = m.sweep(tx, now, t.header.swept); err != nil {
+				return err
+			}
 		}
 		t.settings = t.header.settings.or(m.defaults)
 		tr.settings = t.settings
@@ -292,19 +276,19 @@ func (m *Memory) run(tx kv.Tx, now int64, rq request, steps []step, results []Re
 			}
 		}
 	}
-	return m.record(tx, now, rq, results)
+	return rq.record(tx, now, results)
 }
 
 // result turns a failure into what the model reads. The name of the namespace is checked first of all.
 func (m *Memory) result(namespace string, result Result, err error) (Result, error) {
+	if err == nil {
+		return result, nil
+	}
 	var f *failure
 	if errors.As(err, &f) {
 		return f.result(), ValidateNamespace(namespace)
 	}
-	if err != nil {
-		return Result{}, err
-	}
-	return result, nil
+	return Result{}, err
 }
 
 // Read reads the bytes of a file. A failing result has the texts of view. For a directory the result has the entry and

@@ -203,8 +203,8 @@ func (deleteNamespace) Name() string { return "delete_namespace" }
 // Writes implements Command.
 func (deleteNamespace) Writes() bool { return true }
 
-func (deleteNamespace) paths() []string  { return nil }
-func (deleteNamespace) fields() []string { return nil }
+func (deleteNamespace) paths() (paths [2]string, n int) { return paths, 0 }
+func (deleteNamespace) fields() []string                { return nil }
 
 func (deleteNamespace) run(t *tree, _ []Path) (Result, error) {
 	if t.header.revision == 0 {

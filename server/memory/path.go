@@ -21,6 +21,20 @@ func (p Path) String() string {
 	return Root + "/" + strings.Join(p.names, "/")
 }
 
+// spelled is String for a path that was parsed from what was requested, which mostly is the same.
+func (p Path) spelled(requested string) string {
+	rest, ok := strings.CutPrefix(requested, Root)
+	for i := 0; ok && i < len(p.names); i++ {
+		if rest, ok = strings.CutPrefix(rest, "/"); ok {
+			rest, ok = strings.CutPrefix(rest, p.names[i])
+		}
+	}
+	if ok && rest == "" {
+		return requested
+	}
+	return p.String()
+}
+
 func (p Path) isRoot() bool { return len(p.names) == 0 }
 
 func (p Path) depth() int { return len(p.names) }
@@ -75,6 +89,9 @@ func failInvalidCharacters(requested string) *failure {
 // unseen tells whether a character cannot be seen in a name. The zero-width non-joiner and joiner are how some scripts
 // and emoji are spelled, so they are allowed.
 func unseen(r rune) bool {
+	if r < utf8.RuneSelf { // as nearly all are, which need no tables
+		return r < ' ' || r == '\x7f'
+	}
 	const zeroWidthNonJoiner, zeroWidthJoiner = '\u200c', '\u200d'
 	if r == zeroWidthNonJoiner || r == zeroWidthJoiner {
 		return false
@@ -85,10 +102,15 @@ func unseen(r rune) bool {
 // climbs tells whether a path has the segment "..", plainly or after any number of percent-decodings, between slashes
 // of either kind.
 func climbs(path string) bool {
+	if !strings.Contains(path, "..") && !strings.Contains(path, "%") {
+		return false
+	}
 	for {
 		isSlash := func(r rune) bool { return r == '/' || r == '\\' }
-		if slices.Contains(strings.FieldsFunc(path, isSlash), "..") {
-			return true
+		for name := range strings.FieldsFuncSeq(path, isSlash) {
+			if name == ".." {
+				return true
+			}
 		}
 		decoded := percentDecode(path)
 		if decoded == path {

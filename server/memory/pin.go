@@ -19,8 +19,8 @@ func (Pin) Name() string { return "pin" }
 // Writes implements Command.
 func (Pin) Writes() bool { return true }
 
-func (c Pin) paths() []string  { return []string{c.Path} }
-func (c Pin) fields() []string { return []string{c.Path, fmt.Sprint(c.Unpin)} }
+func (c Pin) paths() ([2]string, int) { return [2]string{c.Path}, 1 }
+func (c Pin) fields() []string        { return []string{c.Path, fmt.Sprint(c.Unpin)} }
 
 func (c Pin) run(t *tree, paths []Path) (Result, error) {
 	p := paths[0]

@@ -10,13 +10,18 @@ import (
 // last transaction has read, so that a call which is refused costs no transaction, and a namespace never seen is let
 // through once. A refused call uses up nothing.
 func (m *Memory) admit(namespace string) *failure {
-	r, ok := m.recents.Get(namespace)
-	if !ok {
+	r, _ := m.recents.Get(namespace)
+	return r.admit(m.now)
+}
+
+// admit is Memory.admit; nil is a namespace never seen.
+func (r *recent) admit(now func() time.Time) *failure {
+	if r == nil {
 		return nil
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.calls == nil || r.calls.AllowN(m.now(), 1) {
+	if r.calls == nil || r.calls.AllowN(now(), 1) {
 		return nil
 	}
 	// At one call a second or more, the next passes within a second.

@@ -44,12 +44,22 @@ type viewed struct {
 	node *node
 }
 
+// reset forgets everything, and keeps the room for it.
+func (tr *trace) reset() {
+	clear(tr.viewed)
+	*tr = trace{viewed: tr.viewed[:0]}
+}
+
 func (tr *trace) view(p Path, n *node) { tr.viewed = append(tr.viewed, viewed{p, n}) }
 
-// remember takes in what a transaction has left, which had an error or not.
-func (m *Memory) remember(namespace string, tr *trace, err error) {
+// remember takes in what a transaction has left, which had an error or not. known is what was remembered of the
+// namespace before, nil where nobody has looked.
+func (m *Memory) remember(namespace string, known *recent, tr *trace, err error) {
 	if tr.settings.CallsPerSecond != nil {
-		m.recent(namespace).learn(&tr.settings, m.now)
+		if known == nil {
+			known = m.recent(namespace)
+		}
+		known.learn(&tr.settings, m.now)
 	}
 	if err == nil {
 		for _, v := range tr.viewed {

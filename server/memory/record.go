@@ -1,7 +1,6 @@
 package memory
 
 import (
-	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -15,11 +14,10 @@ import (
 
 // Keys of a namespace; the package comment draws them.
 const (
-	namespacePrefix = 'n'
-	entryPrefix     = 'e'
 	readPrefix      = 'a'
-	recordPrefix    = 'r'
-	sweepPrefix     = 's'
+	entryPrefix     = 'e'
+	recordPrefix    = 'm'
+	namespacePrefix = 'n'
 )
 
 // recordVersion is the first byte of every record. Raise it when a record changes so that older code would misread it.
@@ -29,7 +27,15 @@ var namespaceKey = []byte{namespacePrefix}
 
 // entryKey is the key of an entry.
 func entryKey(p Path) []byte {
-	key := appendDepth(make([]byte, 0, 3+MaxPathBytes), p.depth())
+	size := 3 + p.depth()
+	for _, name := range p.names {
+		size += len(name)
+	}
+	return appendEntryKey(make([]byte, 0, size), p)
+}
+
+func appendEntryKey(key []byte, p Path) []byte {
+	key = appendDepth(key, p.depth())
 	for i, name := range p.names {
 		if i > 0 {
 			key = append(key, 0)
@@ -67,17 +73,15 @@ func movedKey(key []byte, from, to Path) []byte {
 
 // contentKey is the key of a chunk of a file's contents.
 func contentKey(id uint64, revision int64, chunk int) []byte {
-	key := make([]byte, 0, 21)
-	key = append(key, kv.BulkPrefix)
-	key = binary.BigEndian.AppendUint64(key, id)
-	key = binary.BigEndian.AppendUint64(key, uint64(revision))
+	key := appendContentPrefix(make([]byte, 0, 21), id, revision)
 	return binary.BigEndian.AppendUint32(key, uint32(chunk))
 }
 
-// contentPrefix is what the keys of the contents of a file begin with.
-func contentPrefix(id uint64, revision int64) []byte {
-	key := contentKey(id, revision, 0)
-	return key[:len(key)-4]
+// appendContentPrefix appends what the keys of the contents of a file begin with.
+func appendContentPrefix(key []byte, id uint64, revision int64) []byte {
+	key = append(key, kv.BulkPrefix)
+	key = binary.BigEndian.AppendUint64(key, id)
+	return binary.BigEndian.AppendUint64(key, uint64(revision))
 }
 
 // header is the record of a namespace. The zero value is a namespace never written.
@@ -86,7 +90,8 @@ type header struct {
 	lastID   uint64
 	created  int64 // nanoseconds since 1970
 	settings Settings
-	deleting bool // the rest is being deleted: to readers there is nothing any more
+	swept    digest // of the recorded response that sweep has looked at last
+	deleting bool   // the rest is being deleted: to readers there is nothing any more
 }
 
 // node is the record of an entry.
@@ -123,8 +128,11 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 // seal appends the checksum of a key and its value. bbolt has none, and a bit that flips in a name would make another
 // file of it.
 func seal(key, value []byte) []byte {
-	sum := crc32.Update(crc32.Checksum(key, castagnoli), castagnoli, value)
-	return binary.BigEndian.AppendUint32(value, sum)
+	return binary.BigEndian.AppendUint32(value, checksum(key, value))
+}
+
+func checksum(key, value []byte) uint32 {
+	return crc32.Update(crc32.Checksum(key, castagnoli), castagnoli, value)
 }
 
 // unseal checks a value that was sealed and returns it without its checksum.
@@ -132,7 +140,7 @@ func unseal(key, sealed []byte) ([]byte, error) {
 	const size = 4
 	if n := len(sealed) - size; n >= 0 {
 		value := sealed[:n:n]
-		if bytes.Equal(seal(key, value), sealed) {
+		if checksum(key, value) == binary.BigEndian.Uint32(sealed[n:]) {
 			return value, nil
 		}
 	}
@@ -183,6 +191,9 @@ func (h *header) encode() []byte {
 			b = s.append(b, &h.settings)
 		}
 	}
+	if h.swept != (digest{}) {
+		b = append(b, h.swept[:]...)
+	}
 	return seal(namespaceKey, b)
 }
 
@@ -202,6 +213,9 @@ func decodeHeader(sealed []byte) (header, error) {
 	}
 	if flags >= flagSetting {
 		h.settings, d = decodeSettings(d, flags)
+	}
+	if len(d.rest) > 0 { // A header of the time before there were sweeps has none.
+		h.swept = digest(d.bytes(len(h.swept)))
 	}
 	return h, d.finish(namespaceKey)
 }
@@ -245,14 +259,22 @@ func (n *node) encode(key []byte) []byte {
 }
 
 func decodeNode(key, sealed []byte) (*node, error) {
+	n := new(node)
+	if err := n.decode(key, sealed); err != nil {
+		return nil, err
+	}
+	return n, nil
+}
+
+func (n *node) decode(key, sealed []byte) error {
 	b, err := unseal(key, sealed)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	d := decoder{rest: b}
 	d.version()
 	flags := d.byte()
-	n := &node{
+	*n = node{
 		dir:      flags&flagDir != 0,
 		pinned:   flags&flagPinned != 0,
 		id:       d.uvarint(),
@@ -269,13 +291,15 @@ func decodeNode(key, sealed []byte) (*node, error) {
 		n.content = d.varint()
 		copy(n.sha256[:], d.bytes(len(n.sha256)))
 	}
-	return n, d.finish(key)
+	return d.finish(key)
 }
 
 // entry is what callers see of a node.
-func (n *node) entry(p Path) Entry {
+func (n *node) entry(p Path) Entry { return n.entryAt(p.String()) }
+
+func (n *node) entryAt(path string) Entry {
 	return Entry{
-		Path:      p.String(),
+		Path:      path,
 		Dir:       n.dir,
 		Size:      n.size,
 		Lines:     n.lines,

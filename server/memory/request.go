@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
+	"math"
 	"time"
 
 	"github.com/seed-7f2870e1/memoryd/server/kv"
@@ -18,14 +19,15 @@ var ErrRequestIDReused = errors.New("request id was used for a different command
 const (
 	// recordPartBytes is how much of a recorded response one value holds.
 	recordPartBytes = 128 << 10
-	// sweepStep is how many old responses an update that records one removes: more than it adds, so that they go.
+	// sweepStep is how many recorded responses an update looks at that records one, to remove those that are old. It is
+	// more than it adds, so that they go.
 	sweepStep = 4
 )
 
 // request is a request that may be repeated. The zero value is one that may not.
 type request struct {
 	recorded    bool
-	hash        [sha256.Size]byte // of its id
+	digest      digest            // of its id
 	fingerprint [sha256.Size]byte // of what is asked for
 }
 
@@ -34,7 +36,24 @@ func newRequest(id string, steps ...step) request {
 	if id == "" {
 		return request{}
 	}
-	return request{recorded: true, hash: sha256.Sum256([]byte(id)), fingerprint: fingerprint(steps)}
+	return request{recorded: true, digest: newDigest(id), fingerprint: fingerprint(steps)}
+}
+
+// digest stands for the id of a request in keys: the first bytes of the id, and then as much of its SHA-256 as there is
+// room for. Ids that begin with the time, as those of the client and UUIDs of version 7 do, stay in their order so: the
+// responses of a while are next to each other, and the updates that share a commit write few pages for them instead of
+// one each.
+type digest [sha256.Size]byte
+
+// digestHead is how much of an id its digest has: a time in milliseconds in hexadecimal.
+const digestHead = 12
+
+func newDigest(id string) digest {
+	var d digest
+	hash := sha256.Sum256([]byte(id))
+	copy(d[:digestHead], id)
+	copy(d[digestHead:], hash[:])
+	return d
 }
 
 // fingerprint tells what is asked for from anything else. It is about commands as they were parsed, so an input that
@@ -55,20 +74,14 @@ func fingerprint(steps []step) [sha256.Size]byte {
 }
 
 // key is the key of the first part of the recorded response.
-func (rq request) key() []byte { return recordKey(rq.hash, 0) }
+func (rq request) key() []byte { return recordKey(rq.digest, 0) }
 
-func recordKey(hash [sha256.Size]byte, part int) []byte {
-	return binary.BigEndian.AppendUint16(recordKeyPrefix(hash), uint16(part))
+func recordKey(d digest, part int) []byte {
+	return binary.BigEndian.AppendUint16(recordKeyPrefix(d), uint16(part))
 }
 
-func recordKeyPrefix(hash [sha256.Size]byte) []byte {
-	return append([]byte{recordPrefix}, hash[:]...)
-}
-
-// sweepKey sorts by time.
-func sweepKey(recorded int64, hash [sha256.Size]byte) []byte {
-	key := binary.BigEndian.AppendUint64([]byte{sweepPrefix}, uint64(recorded))
-	return append(key, hash[:]...)
+func recordKeyPrefix(d digest) []byte {
+	return append([]byte{recordPrefix}, d[:]...)
 }
 
 // replay fills in the results that were recorded for a request, if there are any. first is the first part of the
@@ -78,7 +91,7 @@ func (m *Memory) replay(tx kv.Tx, now int64, rq request, first []byte, results [
 		return false, nil
 	}
 	var whole []byte
-	err = tx.Scan(kv.ScanOptions{Prefix: recordKeyPrefix(rq.hash)}, func(_, part []byte) error {
+	err = tx.Scan(kv.ScanOptions{Prefix: recordKeyPrefix(rq.digest)}, func(_, part []byte) error {
 		whole = append(whole, part...)
 		return nil
 	})
@@ -96,7 +109,7 @@ func (m *Memory) replay(tx kv.Tx, now int64, rq request, first []byte, results [
 	case d.err != nil:
 		return false, d.finish(rq.key())
 	case m.expired(recorded, now):
-		return false, forget(tx, recorded, rq.hash)
+		return false, forget(tx, rq.digest)
 	case !same:
 		return false, ErrRequestIDReused
 	}
@@ -106,8 +119,8 @@ func (m *Memory) replay(tx kv.Tx, now int64, rq request, first []byte, results [
 	return true, d.finish(rq.key())
 }
 
-// record records the results of a request, and removes some that are old.
-func (m *Memory) record(tx kv.Tx, now int64, rq request, results []Result) error {
+// record records the results of a request.
+func (rq request) record(tx kv.Tx, now int64, results []Result) error {
 	if !rq.recorded {
 		return nil
 	}
@@ -120,45 +133,60 @@ func (m *Memory) record(tx kv.Tx, now int64, rq request, results []Result) error
 	whole = seal(rq.key(), whole)
 	for part := 0; len(whole) > 0; part++ {
 		n := min(len(whole), recordPartBytes)
-		if err := tx.Put(recordKey(rq.hash, part), whole[:n]); err != nil {
+		if err := tx.Put(recordKey(rq.digest, part), whole[:n]); err != nil {
 			return err
 		}
 		whole = whole[n:]
 	}
-	if err := tx.Put(sweepKey(now, rq.hash), nil); err != nil {
-		return err
-	}
-	return m.sweep(tx, now)
+	return nil
 }
 
-// sweep removes a few of the responses that nobody asks for any more.
-func (m *Memory) sweep(tx kv.Tx, now int64) error {
-	var old [][]byte
-	opts := kv.ScanOptions{Prefix: []byte{sweepPrefix}, Limit: sweepStep, KeysOnly: true}
-	err := tx.Scan(opts, func(key, _ []byte) error {
-		if !m.expired(int64(binary.BigEndian.Uint64(key[1:])), now) {
-			return kv.Stop
+// sweep removes the responses that nobody asks for any more, of those that come next after a digest. It returns the
+// last that it looked at, from which the next sweep goes on; zero is from the beginning.
+func (m *Memory) sweep(tx kv.Tx, now int64, after digest) (last digest, err error) {
+	var old []digest
+	looked := 0
+	opts := kv.ScanOptions{
+		Prefix: []byte{recordPrefix}, From: append(recordKey(after, math.MaxUint16), 0), Limit: sweepStep,
+	}
+	look := func(key, value []byte) error {
+		looked++
+		last = digest(key[1:])
+		if part := binary.BigEndian.Uint16(key[1+len(last):]); part > 0 {
+			return nil
 		}
-		old = append(old, key)
+		d := decoder{rest: value}
+		d.version()
+		if recorded := d.varint(); d.err == nil && m.expired(recorded, now) {
+			old = append(old, last)
+		}
 		return nil
-	})
-	if err != nil {
-		return err
 	}
-	for _, key := range old {
-		if err := forget(tx, int64(binary.BigEndian.Uint64(key[1:])), [sha256.Size]byte(key[9:])); err != nil {
-			return err
+	err = tx.Scan(opts, look)
+	if errors.Is(err, kv.ErrCorrupt) { // One of them is damaged. They stay, and must not keep the namespace from changing.
+		old, looked, opts.KeysOnly = nil, 0, true
+		err = tx.Scan(opts, look)
+	}
+	if err != nil {
+		return digest{}, err
+	}
+	for _, d := range old {
+		if err := forget(tx, d); err != nil {
+			return digest{}, err
 		}
 	}
-	return nil
+	if looked < sweepStep {
+		last = digest{}
+	}
+	return last, nil
 }
 
 func (m *Memory) expired(recorded, now int64) bool { return now-recorded > int64(m.window) }
 
 // forget removes a recorded response.
-func forget(tx kv.Tx, recorded int64, hash [sha256.Size]byte) error {
-	keys := [][]byte{sweepKey(recorded, hash)}
-	opts := kv.ScanOptions{Prefix: recordKeyPrefix(hash), KeysOnly: true}
+func forget(tx kv.Tx, d digest) error {
+	var keys [][]byte
+	opts := kv.ScanOptions{Prefix: recordKeyPrefix(d), KeysOnly: true}
 	err := tx.Scan(opts, func(key, _ []byte) error {
 		keys = append(keys, key)
 		return nil

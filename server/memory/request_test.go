@@ -1,6 +1,8 @@
 package memory_test
 
 import (
+	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -125,7 +127,7 @@ func TestRequestWindow(t *testing.T) {
 		t.Helper()
 		n := 0
 		err := store.View(t.Context(), namespace, func(r kv.Reader) error {
-			return r.Scan(kv.ScanOptions{Prefix: []byte("s"), KeysOnly: true}, func(_, _ []byte) error { n++; return nil })
+			return r.Scan(kv.ScanOptions{Prefix: []byte("m"), KeysOnly: true}, func(_, _ []byte) error { n++; return nil })
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -162,6 +164,134 @@ func TestRequestWindow(t *testing.T) {
 	}
 	if scopes, err := store.Scopes(t.Context(), "", 9); err != nil || len(scopes) > 0 {
 		t.Errorf("left: %v %v", scopes, err)
+	}
+}
+
+// TestSweep records responses under ids in any order, with some that take several values, and lets them grow old: as
+// new ones are recorded, the old ones go, wherever they are among the others.
+func TestSweep(t *testing.T) {
+	now := testTime
+	store := kvtest.Harsh(memkv.New())
+	defer store.Close()
+	m, err := memory.New(store, memory.Options{RequestWindow: time.Hour, Now: func() time.Time { return now }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	insert := func(id string) {
+		t.Helper()
+		call := memory.Call{RequestID: id}
+		result, err := m.Do(t.Context(), namespace, memory.Insert{Path: "/memories/f", InsertText: "x"}, call)
+		if err != nil || result.IsError() {
+			t.Fatalf("%v %v", result, err)
+		}
+	}
+	values := func() int {
+		t.Helper()
+		n := 0
+		err := store.View(t.Context(), namespace, func(r kv.Reader) error {
+			return r.Scan(kv.ScanOptions{Prefix: []byte("m"), KeysOnly: true}, func(_, _ []byte) error { n++; return nil })
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	must(t, m, memory.Create{Path: "/memories/f"})
+	large := strings.Repeat("x", 900<<10) // the snippet of an edit, in eight values
+	must(t, m, memory.Create{Path: "/memories/large", FileText: large + "\na"})
+	edit := memory.StrReplace{Path: "/memories/large", OldStr: "\na", NewStr: "\nb"}
+	if result, err := m.Do(t.Context(), namespace, edit, memory.Call{RequestID: "session 2/large"}); err != nil ||
+		result.IsError() {
+		t.Fatalf("%v %v", result, err)
+	}
+	// Two sessions, of which one began later and goes on in front of the other.
+	for i := range 40 {
+		insert(fmt.Sprint("session 2/", i))
+	}
+	before := values()
+	now = now.Add(time.Hour + 1)
+	const updates = 40
+	for i := range updates {
+		insert(fmt.Sprint("session 1/", i))
+		if got, most := values(), before+updates; got > most {
+			t.Fatalf("%d values are left after %d updates, want at most %d", got, i+1, most)
+		}
+	}
+	if got, want := values(), updates; got != want {
+		t.Errorf("%d values are left, want %d, of what is within the window", got, want)
+	}
+}
+
+// damagedValue is a store in which the value of one key is damaged, as a scan finds out.
+type damagedValue struct {
+	kv.Store
+	key []byte
+}
+
+func (s *damagedValue) Update(ctx context.Context, scope string, fn func(kv.Tx) error) error {
+	return s.Store.Update(ctx, scope, func(tx kv.Tx) error { return fn(damagedTx{tx, s}) })
+}
+
+type damagedTx struct {
+	kv.Tx
+	store *damagedValue
+}
+
+func (tx damagedTx) Scan(opts kv.ScanOptions, fn func(key, value []byte) error) error {
+	return tx.Tx.Scan(opts, func(key, value []byte) error {
+		if !opts.KeysOnly && bytes.Equal(key, tx.store.key) {
+			return kv.ErrCorrupt
+		}
+		return fn(key, value)
+	})
+}
+
+// TestSweep_Damaged lets a recorded response be damaged: the namespace can be changed, and old responses that are not
+// near it go.
+func TestSweep_Damaged(t *testing.T) {
+	now := testTime
+	store := &damagedValue{Store: memkv.New()}
+	defer store.Close()
+	m, err := memory.New(store, memory.Options{RequestWindow: time.Hour, Now: func() time.Time { return now }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	insert := func(id string) {
+		t.Helper()
+		call := memory.Call{RequestID: id}
+		result, err := m.Do(t.Context(), namespace, memory.Insert{Path: "/memories/f", InsertText: "x"}, call)
+		if err != nil || result.IsError() {
+			t.Fatalf("%v %v", result, err)
+		}
+	}
+	keys := func() (keys [][]byte) {
+		t.Helper()
+		err := store.View(t.Context(), namespace, func(r kv.Reader) error {
+			return r.Scan(kv.ScanOptions{Prefix: []byte("m"), KeysOnly: true}, func(key, _ []byte) error {
+				keys = append(keys, bytes.Clone(key))
+				return nil
+			})
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return keys
+	}
+	must(t, m, memory.Create{Path: "/memories/f"})
+	for i := range 40 {
+		insert(fmt.Sprintf("a%03d", i))
+	}
+	store.key = keys()[20]
+	now = now.Add(time.Hour + 1)
+	for i := range 20 {
+		insert(fmt.Sprintf("b%03d", i))
+	}
+	left := keys()
+	if got, most := len(left), 20+8; got > most {
+		t.Errorf("%d responses are left, want at most %d", got, most)
+	}
+	if !slices.ContainsFunc(left, func(key []byte) bool { return bytes.Equal(key, store.key) }) {
+		t.Error("the damaged one is gone")
 	}
 }
 

@@ -232,7 +232,7 @@ func (SettingsChange) Name() string { return "update_namespace" }
 // Writes implements Command.
 func (SettingsChange) Writes() bool { return true }
 
-func (SettingsChange) paths() []string { return nil }
+func (SettingsChange) paths() (paths [2]string, n int) { return paths, 0 }
 
 func (c SettingsChange) fields() []string {
 	var fields []string

@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"bytes"
 	"fmt"
 	"strconv"
 	"strings"
@@ -30,14 +31,25 @@ func cutLine(text string) (line, rest string) {
 
 // numberLine appends a line as views show it, "%6d\t%s".
 func numberLine(b *strings.Builder, number int64, line string) {
-	const width = 6
-	digits := strconv.FormatInt(number, 10)
-	for range width - len(digits) {
-		b.WriteByte(' ')
-	}
-	b.WriteString(digits)
-	b.WriteByte('\t')
+	var room [32]byte
+	b.Write(appendNumber(room[:0], number))
 	b.WriteString(line)
+}
+
+// numberBytes is what numberLine adds to a line of a file that can be viewed.
+const numberBytes = 7
+
+// appendNumber appends the number of a line, from 1, and what follows it.
+func appendNumber(shown []byte, number int64) []byte {
+	if number > MaxLines {
+		return append(strconv.AppendInt(shown, number, 10), '\t')
+	}
+	field := [numberBytes]byte{' ', ' ', ' ', ' ', ' ', ' ', '\t'}
+	for i := numberBytes - 2; number > 0; i-- {
+		field[i] = byte('0' + number%10)
+		number /= 10
+	}
+	return append(shown, field[:]...)
 }
 
 // span is a range that was checked against what there is: from first to last, counted from 1, both included.
@@ -68,52 +80,62 @@ func (s span) end(n int64) int64 {
 	return s.last
 }
 
-// viewText shows a text file, or a range of its lines: at most maxChars code points of it, 0 for no limit.
-func viewText(path, text string, r *Range, maxChars int64) (string, *failure) {
-	n := countLines(text)
+// viewText appends to no bytes, which may have room, what a view shows of a text file, or of a range of its lines: at
+// most maxChars code points of it, 0 for no limit.
+func viewText(shown []byte, path string, text []byte, r *Range, maxChars int64) ([]byte, *failure) {
+	n := int64(bytes.Count(text, []byte{'\n'})) + 1
 	if n > MaxLines {
-		return "", fail(ReasonViewTooManyLines, "File %s exceeds maximum line limit of 999,999 lines.", path)
+		return nil, fail(ReasonViewTooManyLines, "File %s exceeds maximum line limit of 999,999 lines.", path)
 	}
 	s, f := selectSpan(r, n, "line", "lines of the file")
 	if f != nil {
-		return "", f
+		return nil, f
 	}
 
-	rest := text[lineOffset(text, s.first-1):]
-	var b strings.Builder
-	b.WriteString("Here's the content of " + path + " with line numbers:\n")
-	var chars, newline int64
+	rest := text
+	for range s.first - 1 {
+		rest = rest[bytes.IndexByte(rest, '\n')+1:]
+	}
+	shown = append(shown, "Here's the content of "...)
+	shown = append(shown, path...)
+	shown = append(shown, " with line numbers:\n"...)
+	limited := maxChars > 0 && int64(len(rest)) > maxChars // There are never more characters than bytes.
+	var chars int64
 	for number := s.first; number <= s.last; number++ {
-		var line string
-		line, rest = cutLine(rest)
-		lineChars := int64(utf8.RuneCountInString(line))
-		if maxChars > 0 && chars+newline+lineChars > maxChars {
-			if number == s.first {
-				clipFirstLine(&b, line, maxChars, s, n)
-			} else {
-				fmt.Fprintf(&b, clipNote+"Lines %d to %d of %d are shown; use view_range [%d, %d] to see the rest.</NOTE>",
-					"file", s.first, number-1, n, number, s.end(n))
+		line := rest
+		if end := bytes.IndexByte(rest, '\n'); end >= 0 {
+			line, rest = rest[:end], rest[end+1:]
+		}
+		if limited {
+			chars += int64(utf8.RuneCount(line))
+			if chars > maxChars {
+				return clip(shown, line, number, s, n, maxChars), nil
 			}
-			return b.String(), nil
+			chars++ // its newline, which counts before the next line
 		}
 		if number > s.first {
-			b.WriteByte('\n')
+			shown = append(shown, '\n')
 		}
-		numberLine(&b, number, line)
-		chars += newline + lineChars
-		newline = 1
+		shown = appendNumber(shown, number)
+		shown = append(shown, line...)
 	}
-	return b.String(), nil
+	return shown, nil
 }
 
-// clipFirstLine shows the beginning of a line that is too long by itself.
-func clipFirstLine(b *strings.Builder, line string, maxChars int64, s span, n int64) {
-	numberLine(b, s.first, firstChars(line, int(maxChars)))
-	fmt.Fprintf(b, clipNote+"Only the first %d characters of line %d of %d are shown", "file", maxChars, s.first, n)
-	if s.first < s.last {
-		fmt.Fprintf(b, "; use view_range [%d, %d] to see the lines after it", s.first+1, s.end(n))
+// clip appends that the view ends before a line. Of the first one it shows the beginning, since it is too long by
+// itself.
+func clip(shown, line []byte, number int64, s span, n, maxChars int64) []byte {
+	if number > s.first {
+		return fmt.Appendf(shown, clipNote+"Lines %d to %d of %d are shown; use view_range [%d, %d] to see the rest.</NOTE>",
+			"file", s.first, number-1, n, number, s.end(n))
 	}
-	b.WriteString(".</NOTE>")
+	shown = append(appendNumber(shown, number), firstChars(string(line), int(maxChars))...)
+	shown = fmt.Appendf(shown, clipNote+"Only the first %d characters of line %d of %d are shown", "file", maxChars,
+		s.first, n)
+	if s.first < s.last {
+		shown = fmt.Appendf(shown, "; use view_range [%d, %d] to see the lines after it", s.first+1, s.end(n))
+	}
+	return append(shown, ".</NOTE>"...)
 }
 
 // imageType returns the media type that the bytes of a file say, "" where they are no image that views show.

@@ -2,7 +2,10 @@ package memory
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
+	"slices"
+	"sort"
 
 	"github.com/seed-7f2870e1/memoryd/server/kv"
 )
@@ -22,34 +25,69 @@ type tree struct {
 	call     Call     // of the command that runs
 	trace    *trace   // nil where nothing is to be remembered
 	changed  bool     // there is something to flush
-	nodes    map[string]*loaded
-	order    []*loaded // as they were read, so that the transaction writes in the same order each time it runs
+	nodes    []loaded // in the order of their keys
+
+	// Room that is used again; see reset.
+	keys     [][]byte
+	keyBytes []byte
+	contents []byte
+	text     []byte
+	addChunk func(_, chunk []byte) error // to contents
 }
 
 // loaded is an entry as the transaction sees it; its node is nil where it does not exist.
 type loaded struct {
-	path  Path
-	node  *node
-	dirty bool
+	path   Path
+	node   *node
+	dirty  bool
+	stored node // as it was read
+}
+
+// compare orders paths as the keys of their entries are.
+func (p Path) compare(q Path) int {
+	if c := cmp.Compare(p.depth(), q.depth()); c != 0 {
+		return c
+	}
+	return slices.Compare(p.names, q.names)
+}
+
+// reset makes the tree one that has read nothing, and keeps the room that reading has taken, unless it was much.
+func (t *tree) reset() {
+	const most = 64 << 10 // bytes, of each
+	clear(t.nodes)
+	clear(t.keys)
+	*t = tree{
+		nodes: t.nodes[:0], keys: t.keys[:0], keyBytes: t.keyBytes[:0], contents: t.contents[:0], text: t.text[:0],
+		addChunk: t.addChunk,
+	}
+	if cap(t.nodes) > most/256 {
+		t.nodes, t.keys, t.keyBytes = nil, nil, nil
+	}
+	if max(cap(t.contents), cap(t.text)) > most {
+		t.contents, t.text = nil, nil
+	}
 }
 
 // read reads the namespace, the paths and all directories above them, and more keys, whose values it returns, all in
 // one round trip.
 func (t *tree) read(paths []Path, more ...[]byte) ([][]byte, error) {
-	t.nodes = make(map[string]*loaded)
-	keys := [][]byte{namespaceKey}
 	for _, p := range paths {
 		for depth := range p.depth() + 1 {
-			l := &loaded{path: p.ancestor(depth)}
-			if name := l.path.String(); t.nodes[name] == nil {
-				t.nodes[name] = l
-				t.order = append(t.order, l)
-				keys = append(keys, entryKey(l.path))
-			}
+			t.nodes = append(t.nodes, loaded{path: p.ancestor(depth)})
 		}
 	}
-	entries := len(keys)
-	values, err := t.reader.Get(append(keys, more...)...)
+	if len(paths) > 1 {
+		slices.SortFunc(t.nodes, func(a, b loaded) int { return a.path.compare(b.path) })
+		t.nodes = slices.CompactFunc(t.nodes, func(a, b loaded) bool { return a.path.compare(b.path) == 0 })
+	}
+	t.keys = append(t.keys, namespaceKey)
+	for i := range t.nodes {
+		start := len(t.keyBytes)
+		t.keyBytes = appendEntryKey(t.keyBytes, t.nodes[i].path)
+		t.keys = append(t.keys, t.keyBytes[start:len(t.keyBytes):len(t.keyBytes)])
+	}
+	entries := len(t.keys)
+	values, err := t.reader.Get(append(t.keys, more...)...)
 	if err != nil {
 		return nil, err
 	}
@@ -62,19 +100,30 @@ func (t *tree) read(paths []Path, more ...[]byte) ([][]byte, error) {
 		t.header = header{deleting: true}
 		return make([][]byte, len(more)), nil
 	}
-	for i, l := range t.order {
+	for i := range t.nodes {
+		l := &t.nodes[i]
 		if value := values[i+1]; value != nil {
-			if l.node, err = decodeNode(keys[i+1], value); err != nil {
+			if err := l.stored.decode(t.keys[i+1], value); err != nil {
 				return nil, err
 			}
+			l.node = &l.stored
 		}
 	}
 	return values[entries:], nil
 }
 
+// find returns an entry that was read. Of one that was not, nobody may ask.
+func (t *tree) find(p Path) *loaded {
+	i := sort.Search(len(t.nodes), func(i int) bool { return t.nodes[i].path.compare(p) >= 0 })
+	if i == len(t.nodes) || t.nodes[i].path.compare(p) != 0 {
+		panic("memory: asked for an entry that was not read")
+	}
+	return &t.nodes[i]
+}
+
 // get returns an entry that was read, nil where it does not exist. /memories always does.
 func (t *tree) get(p Path) *node {
-	n := t.nodes[p.String()].node
+	n := t.find(p).node
 	if n == nil && p.isRoot() {
 		return &node{dir: true, created: t.header.created, modified: t.header.created}
 	}
@@ -83,7 +132,7 @@ func (t *tree) get(p Path) *node {
 
 // set changes an entry that was read; nil removes it.
 func (t *tree) set(p Path, n *node) {
-	l := t.nodes[p.String()]
+	l := t.find(p)
 	l.node, l.dirty = n, true
 }
 
@@ -133,7 +182,7 @@ func (a totals) minus(b totals) totals {
 func (t *tree) grow(p Path, delta totals) {
 	for depth := p.depth() - 1; depth >= 0; depth-- {
 		dir := p.ancestor(depth)
-		n := t.nodes[dir.String()].node
+		n := t.find(dir).node
 		missing := n == nil
 		if missing {
 			n = &node{dir: true, id: t.newID(), created: t.now}
@@ -176,18 +225,30 @@ func (t *tree) writeFile(p Path, data []byte) (*node, error) {
 
 // readFile returns the contents of a file, which the caller may keep.
 func (t *tree) readFile(p Path, n *node) ([]byte, error) {
-	data := make([]byte, 0, n.size)
-	err := t.reader.Scan(kv.ScanOptions{Prefix: contentPrefix(n.id, n.content)}, func(_, chunk []byte) error {
-		data = append(data, chunk...)
-		return nil
-	})
-	if err == nil && sha256.Sum256(data) != n.sha256 {
+	data, err := t.borrowFile(p, n)
+	t.contents = nil
+	return data, err
+}
+
+// borrowFile returns the contents of a file. They are lent until the next file is read, or the tree is reset.
+func (t *tree) borrowFile(p Path, n *node) ([]byte, error) {
+	start := len(t.keyBytes)
+	t.keyBytes = appendContentPrefix(t.keyBytes, n.id, n.content)
+	t.contents = slices.Grow(t.contents[:0], int(n.size))
+	if t.addChunk == nil {
+		t.addChunk = func(_, chunk []byte) error {
+			t.contents = append(t.contents, chunk...)
+			return nil
+		}
+	}
+	err := t.reader.Scan(kv.ScanOptions{Prefix: t.keyBytes[start:]}, t.addChunk)
+	if err == nil && sha256.Sum256(t.contents) != n.sha256 {
 		err = &DamagedError{Path: p.String(), Text: "contents differ from their checksum"}
 	}
 	if err != nil {
 		return nil, err
 	}
-	return data, nil
+	return t.contents, nil
 }
 
 func (t *tree) deleteContents(n *node) error {
@@ -238,7 +299,8 @@ func (t *tree) flush() error {
 	if err := t.tx.Put(namespaceKey, t.header.encode()); err != nil {
 		return err
 	}
-	for _, l := range t.order {
+	for i := range t.nodes {
+		l := &t.nodes[i]
 		if !l.dirty {
 			continue
 		}

@@ -3,9 +3,9 @@
 //
 // # Cost
 //
-// Most of the rules look for a word of their own, such as the name of a service, and cost nothing where it is missing.
-// So a plain text is read at a hundred MB a second, notes about keys and tokens at some twenty, and a text made of all
-// those words at less than a tenth of one. Two things keep a call from costing more than it may:
+// All of the rules look for a word of their own, such as the name of a service, and cost nothing where it is missing.
+// So a plain text is read at two hundred MB a second, notes about keys and tokens at some twenty, and a text made of
+// all those words at less than a tenth of one. Two things keep a call from costing more than it may:
 //
 //   - A text is scanned in pieces that overlap, so that a word makes the pieces dear that have it, and not the whole.
 //     It also bounds the work that grows with the square of what the detector is given.

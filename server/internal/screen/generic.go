@@ -44,8 +44,11 @@ const (
 type span struct{ start, end int }
 
 // genericSpans are the parts of a text in which ruleGeneric can find anything, by its words. They may overlap.
-func genericSpans(text string, words []string) iter.Seq[span] {
+func genericSpans(text string, generic *words) iter.Seq[span] {
 	return func(yield func(span) bool) {
+		if !generic.in(text) {
+			return
+		}
 		var last span
 		for at := 0; at < len(text); at++ {
 			start := at
@@ -57,7 +60,7 @@ func genericSpans(text string, words []string) iter.Seq[span] {
 				at++
 			}
 			if classes&notInWords == 0 || at-start < minDistinct || distinct(seen) < minDistinct ||
-				!containsAny(strings.ToLower(text[max(0, start-wordReach):at]), words) {
+				!generic.in(text[max(0, start-wordReach):at]) {
 				continue
 			}
 			next := span{max(0, start-matchReach), min(len(text), at+endReach)}
@@ -87,13 +90,4 @@ func distinct(seen [4]uint64) (n int) {
 		n += bits.OnesCount64(word)
 	}
 	return n
-}
-
-func containsAny(s string, words []string) bool {
-	for _, word := range words {
-		if strings.Contains(s, word) {
-			return true
-		}
-	}
-	return false
 }

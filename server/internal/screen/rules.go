@@ -35,10 +35,16 @@ func init() {
 // share them.
 type detectors struct {
 	// rules has all rules but ruleGeneric.
-	rules *detect.Detector
+	rules detector
 	// generic has ruleGeneric alone. It is the dearest of all and only reports, so it must not keep the others from
 	// searching the whole of a text in time.
-	generic *detect.Detector
+	generic detector
+}
+
+// detector is a detector with the words of its rules: it finds nothing in a text that has none of them.
+type detector struct {
+	*detect.Detector
+	words *words
 }
 
 // load makes the detectors, once for all screeners of the process: it takes about 50 ms, and 15 MB from then on.
@@ -94,17 +100,22 @@ func endAnywhere(rule config.Rule) (config.Rule, error) {
 	return rule, nil
 }
 
-func newDetector(cfg config.Config, rules map[string]config.Rule) *detect.Detector {
+func newDetector(cfg config.Config, rules map[string]config.Rule) detector {
 	cfg.Rules = rules
 	cfg.Keywords = make(map[string]struct{})
+	var list []string
 	for _, rule := range rules {
 		for _, keyword := range rule.Keywords {
 			cfg.Keywords[keyword] = struct{}{}
 		}
+		list = append(list, rule.Keywords...)
+		if len(rule.Keywords) == 0 && rule.Regex != nil { // It is for every text; the others are for the names of files.
+			list = append(list, "")
+		}
 	}
 	d := detect.NewDetector(cfg)
 	d.IgnoreGitleaksAllow = true // or a comment in the text would switch detection off
-	return d
+	return detector{d, newWords(list)}
 }
 
 // genericAlone is ruleGeneric without the exceptions that look at the whole line of a match. They are tried for every

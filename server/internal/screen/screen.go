@@ -97,7 +97,7 @@ func (s *Screener) Scan(ctx context.Context, text string) (findings []Finding, e
 		})
 	}
 	var generic []Finding
-	for part := range genericSpans(text, all.generic.Config.Rules[ruleGeneric].Keywords) {
+	for part := range genericSpans(text, all.generic.words) {
 		more, _ := scan(limited, text, part, all.generic)
 		if generic = append(generic, more...); len(generic) >= maxGeneric || limited.Err() != nil {
 			break
@@ -110,20 +110,28 @@ func (s *Screener) Scan(ctx context.Context, text string) (findings []Finding, e
 }
 
 // scan searches a part of a text, piece by piece until ctx is done, and tells up to where it has searched.
-func scan(ctx context.Context, text string, part span, d *detect.Detector) (found []Finding, searched int) {
+func scan(ctx context.Context, text string, part span, d detector) (found []Finding, searched int) {
 	for p := range pieces(text, part) {
 		searched = p.start
-		fragment := detect.Fragment{Raw: text[p.start:p.end]} //nolint:staticcheck // Its successor is for the next version.
-		for _, f := range d.DetectContext(ctx, fragment) {
-			if f, ok := locate(text, p, f, d.Config.Rules[f.RuleID]); ok {
-				found = append(found, f)
-			}
+		if d.words.in(text[p.start:p.end]) {
+			found = append(found, d.detect(ctx, text, p)...)
 		}
 		if ctx.Err() != nil { // The detector leaves out rules then.
 			return found, searched
 		}
 	}
 	return found, part.end
+}
+
+// detect searches a piece of a text.
+func (d detector) detect(ctx context.Context, text string, p piece) (found []Finding) {
+	fragment := detect.Fragment{Raw: text[p.start:p.end]} //nolint:staticcheck // Its successor is for the next version.
+	for _, f := range d.DetectContext(ctx, fragment) {
+		if f, ok := locate(text, p, f, d.Config.Rules[f.RuleID]); ok {
+			found = append(found, f)
+		}
+	}
+	return found
 }
 
 // locate finds where in the text a finding of the detector is. It is not ok where there is nothing to tell.

@@ -64,9 +64,14 @@ const (
 
 	// pageSize holds a few records of a tree and wastes little of a chunk of contents. It is fixed at creation.
 	pageSize = 8 << 10
-	// allocBytes is by how much the file grows at a time. bbolt's default of 16 MiB makes a small store look big.
-	allocBytes = 1 << 20
+	// The file grows by an eighth at a time, within these limits: each time costs a sync more, and what is not used yet
+	// makes a small store look big.
+	minGrowthBytes = 1 << 20
+	maxGrowthBytes = 16 << 20
 )
+
+// growth returns by how many bytes a file of a size grows.
+func growth(size int64) int { return int(min(max(size/8, minGrowthBytes), maxGrowthBytes)) }
 
 // Options are the options of Open.
 type Options struct {
@@ -106,15 +111,17 @@ type Store struct {
 	closing  atomic.Bool
 	spooling chan struct{} // holds a value while a backup is copied
 
-	space    space
-	paths    paths // of the committer's transaction
-	queue    queue
-	stopped  chan struct{}        // closed when the committer ended
-	readOnly atomic.Bool          // set for good at Open or by a commit that went wrong
-	commitTx func(*bolt.Tx) error // (*bolt.Tx).Commit; tests make it fail
-	updates  atomic.Int64
-	commits  atomic.Int64
-	observe  atomic.Pointer[func(kv.Commit)] // nil is nobody
+	space     space
+	paths     paths // of the committer's transaction
+	idleReads idleReads
+	queue     queue
+	gathering gathering            // of the committer
+	stopped   chan struct{}        // closed when the committer ended
+	readOnly  atomic.Bool          // set for good at Open or by a commit that went wrong
+	commitTx  func(*bolt.Tx) error // (*bolt.Tx).Commit; tests make it fail
+	updates   atomic.Int64
+	commits   atomic.Int64
+	observe   atomic.Pointer[func(kv.Commit)] // nil is nobody
 }
 
 var (
@@ -267,7 +274,7 @@ func (s *Store) openForWriting() error {
 	if err != nil {
 		return err
 	}
-	db.AllocSize = allocBytes
+	db.AllocSize = minGrowthBytes
 	s.db = db
 	// Before it got the lock, somebody else who had it may have put another file in its place.
 	same, err := isFileAt(s.file, s.path)
@@ -393,21 +400,46 @@ func (s *Store) View(ctx context.Context, scope string, fn func(kv.Reader) error
 	if err := s.usable(ctx); err != nil {
 		return err
 	}
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	read, err := s.beginRead(scope)
+	if err != nil {
+		return err
+	}
+	returned := false
+	defer func() { s.endRead(read, returned) }()
+	defer s.recoveredFault(&err)
+	r := txn.NewReader(read)
+	defer r.End()
+	err = fn(r)
+	returned = true
+	return err
+}
+
+// beginRead returns a read transaction of what is committed.
+func (s *Store) beginRead(scope string) (*read, error) {
+	idle, generation := s.idleReads.take()
+	if idle != nil {
+		idle.scope = scope
+		return idle, nil
+	}
 	tx, err := begin(s.db, false)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	defer func() { _ = tx.Rollback() }() // It fails only where it was done already.
+	begun := &read{tx: tx, generation: generation}
+	if begun.snapshot, err = s.newSnapshot(tx, scope); err != nil {
+		_ = tx.Rollback() // It fails only where it was done already.
+		return nil, err
+	}
+	return begun, nil
+}
 
-	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
-	defer s.recoveredFault(&err)
-	snapshot, err := s.newSnapshot(tx, scope)
-	if err != nil {
-		return err
+// endRead ends a read transaction, or keeps it for others. One whose function did not return is not trusted any more.
+func (s *Store) endRead(r *read, returned bool) {
+	r.forget()
+	if !returned || !s.idleReads.give(r) {
+		_ = r.tx.Rollback() // It fails only where it was done already.
 	}
-	r := txn.NewReader(snapshot)
-	defer r.End()
-	return fn(r)
 }
 
 // usable returns why no transaction can begin.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"runtime/debug"
 	"strings"
 	"sync"
@@ -33,6 +32,9 @@ func (s *Store) Stats() kv.Stats {
 	}
 	if info, err := s.file.Stat(); err == nil { // Else the store is closed.
 		stats.SizeBytes = info.Size()
+	}
+	if room, ok := freeBytes(s.options.Dir); ok {
+		stats.DiskFreeBytes = new(int64(room))
 	}
 	free := s.db.Stats()
 	stats.FreeBytes = int64(free.FreePageN+free.PendingPageN) * pageSize
@@ -74,25 +76,34 @@ func (s *Store) Update(ctx context.Context, scope string, fn func(kv.Tx) error) 
 	if err := s.usable(ctx); err != nil {
 		return err
 	}
-	u := &update{
-		ctx:   ctx,
-		scope: scope,
-		turn:  make(chan *txn.Tx),
-		ran:   make(chan error, 1),
-		done:  make(chan error, 1),
-	}
+	u, _ := unusedUpdates.Get().(*update)
+	u.ctx, u.scope = ctx, scope
 	if !s.queue.push(u) {
 		return fmt.Errorf("update: %w", kv.ErrClosed)
 	}
 	select {
 	case t := <-u.turn:
 		u.run(s, t, fn)
-		return <-u.done
-	case err := <-u.done: // No turn: the store takes no writes, or is damaged.
+		err := <-u.done
+		u.release()
 		return err
-	case <-ctx.Done():
+	case err := <-u.done: // No turn: the store takes no writes, or is damaged.
+		u.release()
+		return err
+	case <-ctx.Done(): // The committer has it still.
 		return ctx.Err()
 	}
+}
+
+// unusedUpdates keeps updates for the sake of their channels. One that was answered has empty ones, and the committer
+// has let go of it.
+var unusedUpdates = sync.Pool{New: func() any {
+	return &update{turn: make(chan *txn.Tx), ran: make(chan error, 1), done: make(chan error, 1)}
+}}
+
+func (u *update) release() {
+	u.ctx = nil
+	unusedUpdates.Put(u)
 }
 
 // run calls fn and tells the committer how it ended. A panic goes on to the caller of Update, with its own stack.
@@ -115,72 +126,22 @@ func (u *update) run(s *Store, t *txn.Tx, fn func(kv.Tx) error) {
 	err = t.Err()
 }
 
-// queue holds the updates that wait for the committer.
-type queue struct {
-	mu      sync.Mutex
-	changed sync.Cond // of mu
-	waiting []*update
-	closed  bool
-}
-
-func (q *queue) init() { q.changed.L = &q.mu }
-
-// push returns false where the queue is closed.
-func (q *queue) push(u *update) bool {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if q.closed {
-		return false
-	}
-	q.waiting = append(q.waiting, u)
-	q.changed.Signal()
-	return true
-}
-
-func (q *queue) len() int {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return len(q.waiting)
-}
-
-func (q *queue) close() {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.closed = true
-	q.changed.Signal()
-}
-
-// take returns all that waits, and waits until there is something; nil where the queue is closed and empty. It yields
-// for as long as that makes the queue grow: callers that are about to join a group do so, and a lone one does not wait.
-func (q *queue) take() []*update {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	for len(q.waiting) == 0 && !q.closed {
-		q.changed.Wait()
-	}
-	for n := 0; n < len(q.waiting); {
-		n = len(q.waiting)
-		q.mu.Unlock()
-		runtime.Gosched()
-		q.mu.Lock()
-	}
-	updates := q.waiting
-	q.waiting = nil
-	return updates
-}
-
 // commitLoop is the committer.
 func (s *Store) commitLoop() {
 	defer close(s.stopped)
+	defer s.idleReads.drop()    // They would hold up who closes the database.
 	debug.SetPanicOnFault(true) // See Store.recovered.
+	s.idleReads.keep()
 	for {
-		updates := s.queue.take()
+		updates := s.queue.take(s.gathering.next())
 		if updates == nil {
 			return
 		}
+		s.idleReads.drop()
 		for len(updates) > 0 {
 			updates = s.commitGroup(updates)
 		}
+		s.idleReads.keep()
 	}
 }
 
@@ -226,12 +187,15 @@ func (s *Store) commitGroup(updates []*update) []*update {
 		_ = tx.Rollback()
 		return updates
 	}
+	s.db.AllocSize = growth(tx.Size())
 	began := s.now()
 	if err := s.commit(tx); err != nil {
 		g.fail(err)
 		return updates
 	}
-	s.observed(g, s.now().Sub(began))
+	took := s.now().Sub(began)
+	s.gathering = gathering{callers: len(g.answers) + len(updates) + s.queue.len(), took: took}
+	s.observed(g, took)
 	s.commits.Add(1)
 	s.updates.Add(int64(g.updates))
 	for _, a := range g.answers {

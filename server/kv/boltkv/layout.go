@@ -21,7 +21,10 @@ var (
 
 // storedKey returns the key that holds a key of a scope.
 func storedKey(scope string, key []byte) []byte {
-	stored := make([]byte, 0, len(scope)+1+len(key))
+	return appendStoredKey(make([]byte, 0, len(scope)+1+len(key)), scope, key)
+}
+
+func appendStoredKey(stored []byte, scope string, key []byte) []byte {
 	stored = append(stored, scope...)
 	stored = append(stored, 0)
 	return append(stored, key...)
@@ -70,28 +73,54 @@ func putVersion(meta *bolt.Bucket, version int) error {
 	return meta.Put(keySchema, []byte(strconv.Itoa(version)))
 }
 
-// snapshot is one scope in a transaction of bbolt.
+// snapshot is one scope in a transaction of bbolt. It is for one goroutine at a time.
 type snapshot struct {
 	store      *Store
 	meta, bulk *bolt.Bucket
 	scope      string
+
+	// What reading needs again and again.
+	metaCursor, bulkCursor *bolt.Cursor // nil where there was no need yet
+	key, prefix            []byte       // of the last Get or Scan, as they are stored
+	values                 [][]byte     // that Get has returned
 }
 
-func (s *Store) newSnapshot(tx *bolt.Tx, scope string) (_ snapshot, err error) {
+func (s *Store) newSnapshot(tx *bolt.Tx, scope string) (_ *snapshot, err error) {
 	defer s.recovered(&err)
 	meta, bulk := tx.Bucket(bucketMeta), tx.Bucket(bucketBulk)
 	if meta == nil || bulk == nil {
-		return snapshot{}, fmt.Errorf("find buckets: %w", kv.ErrCorrupt)
+		return nil, fmt.Errorf("find buckets: %w", kv.ErrCorrupt)
 	}
 	bulk.FillPercent = 1 // Contents are written once, by ascending id, so that pages need no room for more.
-	return snapshot{store: s, meta: meta, bulk: bulk, scope: scope}, nil
+	return &snapshot{store: s, meta: meta, bulk: bulk, scope: scope}, nil
 }
 
-func (s snapshot) bucket(key []byte) *bolt.Bucket {
-	if isBulk(key) {
+func (s *snapshot) bucket(bulk bool) *bolt.Bucket {
+	if bulk {
 		return s.bulk
 	}
 	return s.meta
+}
+
+// cursor returns a cursor of one of the buckets, which is the same every time.
+func (s *snapshot) cursor(bulk bool) cursor {
+	c := &s.metaCursor
+	if bulk {
+		c = &s.bulkCursor
+	}
+	if *c == nil {
+		*c = s.bucket(bulk).Cursor()
+	}
+	return cursor{store: s.store, cursor: *c}
+}
+
+// forget forgets what was read, in case that it was much.
+func (s *snapshot) forget() {
+	const most = 1 << 10
+	clear(s.values)
+	if s.values = s.values[:0]; cap(s.values) > most {
+		s.values = nil
+	}
 }
 
 // maxStoredBytes is the longest value that any store may hold, whatever it was opened with.
@@ -101,29 +130,38 @@ const maxStoredBytes = kv.MaxValueBytes + kv.MaxOverheadBytes
 var errTooLong = fmt.Errorf("read entry: too long: %w", kv.ErrCorrupt)
 
 // Get implements kv.Reader.
-func (s snapshot) Get(keys ...[]byte) (values [][]byte, err error) {
-	defer s.store.recovered(&err)
-	values = make([][]byte, len(keys))
-	for i, key := range keys {
-		values[i] = s.bucket(key).Get(storedKey(s.scope, key))
-		if len(values[i]) > maxStoredBytes {
+func (s *snapshot) Get(keys ...[]byte) ([][]byte, error) {
+	first := len(s.values)
+	for _, key := range keys {
+		s.key = appendStoredKey(s.key[:0], s.scope, key)
+		found, value, err := s.cursor(isBulk(key)).seek(s.key)
+		if err != nil {
+			return nil, err
+		}
+		if !bytes.Equal(found, s.key) {
+			value = nil
+		}
+		if len(value) > maxStoredBytes {
 			return nil, errTooLong
 		}
+		s.values = append(s.values, value)
 	}
-	return values, nil
+	return s.values[first:len(s.values):len(s.values)], nil
 }
 
 // Scan implements kv.Reader.
-func (s snapshot) Scan(opts kv.ScanOptions, fn func(key, value []byte) error) error {
+func (s *snapshot) Scan(opts kv.ScanOptions, fn func(key, value []byte) error) error {
 	start := txn.Start(opts)
 	left := opts.Limit
-	for _, bucket := range []*bolt.Bucket{s.meta, s.bulk} { // In this order: kv.BulkPrefix is the largest byte.
-		if bucket == s.meta && isBulk(start) || bucket == s.bulk && len(opts.Prefix) > 0 && !isBulk(opts.Prefix) {
+	for _, bulk := range [...]bool{false, true} { // In this order: kv.BulkPrefix is the largest byte.
+		if !bulk && isBulk(start) || bulk && len(opts.Prefix) > 0 && !isBulk(opts.Prefix) {
 			continue
 		}
-		c := cursor{store: s.store, cursor: bucket.Cursor()}
-		prefix := storedKey(s.scope, opts.Prefix)
-		key, value, err := c.seek(storedKey(s.scope, start))
+		c := s.cursor(bulk)
+		s.prefix = appendStoredKey(s.prefix[:0], s.scope, opts.Prefix)
+		s.key = appendStoredKey(s.key[:0], s.scope, start)
+		prefix := s.prefix
+		key, value, err := c.seek(s.key)
 		for ; err == nil && bytes.HasPrefix(key, prefix); key, value, err = c.next() {
 			if len(key) > len(s.scope)+1+kv.MaxKeyBytes || len(value) > maxStoredBytes {
 				return errTooLong
@@ -146,9 +184,9 @@ func (s snapshot) Scan(opts kv.ScanOptions, fn func(key, value []byte) error) er
 }
 
 // put applies a write of a transaction; a nil value is a deletion.
-func (s snapshot) put(key, value []byte) (err error) {
+func (s *snapshot) put(key, value []byte) (err error) {
 	defer s.store.recovered(&err)
-	bucket, stored := s.bucket(key), storedKey(s.scope, key)
+	bucket, stored := s.bucket(isBulk(key)), storedKey(s.scope, key)
 	if err := s.store.paths.check(bucket, key, stored, value == nil); err != nil {
 		return err
 	}

@@ -81,7 +81,7 @@ func TestOpen_FileStaysSmall(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, most := info.Size(), int64(2*allocBytes); got > most {
+	if got, most := info.Size(), int64(2*minGrowthBytes); got > most {
 		t.Errorf("size of a file of one record: got %d bytes, want at most %d", got, most)
 	}
 }

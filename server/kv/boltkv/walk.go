@@ -254,50 +254,96 @@ func (n *node) checkOrder(id uint64, from, to []byte) error {
 // maxLevels is more than a tree has whose branches have two elements each.
 const maxLevels = 64
 
-// path checks the pages that bbolt will change, before it does: it would make new pages of damaged ones.
+// maxBranches is how many branches a path remembers, of up to a MiB each, though mostly of a page.
+const maxBranches = 256
+
+// path checks the pages that bbolt will change, before it does: it would make new pages of damaged ones. Those that
+// were checked stay as they are for as long as the transaction runs, and are not read again.
 type path struct {
 	pages
-	nodes    []*node // from the root to the last key; another one's is mostly the same
-	siblings uint64  // the leaf whose siblings were checked
+	branches map[uint64]*node // that were checked, by their pages
+	leaves   map[uint64]bool  // that were checked, by their pages; true where those beside were, too
+	free     []*node          // to read into
+}
+
+// begin forgets what was read, but for the memory that took.
+func (p *path) begin(pages pages) {
+	p.pages = pages
+	if p.branches == nil {
+		p.branches, p.leaves = make(map[uint64]*node), make(map[uint64]bool)
+	}
+	for _, n := range p.branches {
+		p.free = append(p.free, n)
+	}
+	p.forget()
+}
+
+func (p *path) forget() {
+	clear(p.branches)
+	clear(p.leaves)
 }
 
 // check checks the pages from a root to the leaf of a key. Where the key is to be deleted, the leaf may be merged with
 // one beside it.
 func (p *path) check(root uint64, key []byte, deleted bool) error {
-	for id, level, at := root, 0, 0; ; level++ {
-		if level == maxLevels {
-			return damage(id, "is in a circle")
+	var parent *node
+	at := 0
+	id := root
+	for range maxLevels {
+		n, err := p.branch(id)
+		if err != nil {
+			return err
 		}
-		if level == len(p.nodes) {
-			p.nodes = append(p.nodes, &node{})
-		}
-		n := p.nodes[level]
-		if n.id != id {
-			if err := p.read(id, n); err != nil {
-				return err
-			}
-		}
-		if !n.branch() {
-			if !deleted || level == 0 || p.siblings == id {
+		if n == nil {
+			if !deleted || parent == nil || p.leaves[id] {
 				return nil
 			}
-			p.siblings = id
-			return p.checkSiblings(p.nodes[level-1], at)
+			p.leaves[id] = true
+			return p.checkSiblings(parent, at)
 		}
-		var err error
 		if at, err = n.search(key); err != nil {
 			return err
 		}
-		id = n.element(at).child
+		parent, id = n, n.element(at).child
 	}
+	return damage(id, "is in a circle")
 }
 
+// branch checks a page and returns it; nil where it is a leaf.
+func (p *path) branch(id uint64) (*node, error) {
+	if n := p.branches[id]; n != nil {
+		return n, nil
+	}
+	if _, ok := p.leaves[id]; ok {
+		return nil, nil
+	}
+	if len(p.free) == 0 {
+		p.free = append(p.free, &node{})
+	}
+	last := len(p.free) - 1
+	n := p.free[last]
+	if err := p.read(id, n); err != nil {
+		return nil, err
+	}
+	if !n.branch() {
+		p.leaves[id] = false
+		return nil, nil
+	}
+	if len(p.branches) == maxBranches {
+		p.forget()
+	}
+	p.free = p.free[:last]
+	p.branches[id] = n
+	return n, nil
+}
+
+// checkSiblings checks the leaves beside one of a branch.
 func (p *path) checkSiblings(parent *node, at int) error {
 	for _, i := range []int{at - 1, at + 1} {
 		if i < 0 || i >= parent.count {
 			continue
 		}
-		if err := p.read(parent.element(i).child, &node{}); err != nil {
+		if _, err := p.branch(parent.element(i).child); err != nil {
 			return err
 		}
 	}
@@ -307,14 +353,10 @@ func (p *path) checkSiblings(parent *node, at int) error {
 // paths are a path for each bucket, and one to them. They belong to the committer.
 type paths struct{ buckets, meta, bulk path }
 
-// begin forgets what was read, but for the memory that took.
 func (p *paths) begin(pages pages) {
-	for _, p := range []*path{&p.buckets, &p.meta, &p.bulk} {
-		p.pages, p.siblings = pages, 0
-		for _, n := range p.nodes {
-			n.id = 0
-		}
-	}
+	p.buckets.begin(pages)
+	p.meta.begin(pages)
+	p.bulk.begin(pages)
 }
 
 // check checks the pages that a write to a bucket will change.

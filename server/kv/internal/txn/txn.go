@@ -125,7 +125,7 @@ func NewLimits(overheadBytes int) Limits {
 type Tx struct {
 	Reader
 	limits Limits
-	writes map[string][]byte // nil is a deletion
+	writes map[string][]byte // nil is a deletion; the map is nil until the first write
 	order  []string          // the keys of writes; in byte order where sorted is true
 	sorted bool
 	count  int // Puts and Deletes
@@ -135,8 +135,11 @@ type Tx struct {
 
 // NewTx returns a transaction without writes.
 func NewTx(source kv.Reader, limits Limits) *Tx {
-	return &Tx{Reader: Reader{source: source}, limits: limits, writes: map[string][]byte{}, sorted: true}
+	return &Tx{Reader: Reader{source: source}, limits: limits, sorted: true}
 }
+
+// usualWrites is as many as a transaction makes that changes a file.
+const usualWrites = 8
 
 // Err returns the first error of a Put or Delete. A transaction that has one must not be committed, even where its
 // function returned nil: a part of what it meant to write is missing.
@@ -201,11 +204,17 @@ func (t *Tx) fail(err error) error {
 }
 
 func (t *Tx) set(key, value []byte) {
-	if _, ok := t.writes[string(key)]; !ok {
-		t.order = append(t.order, string(key))
-		t.sorted = false
+	if _, ok := t.writes[string(key)]; ok {
+		t.writes[string(key)] = value
+		return
 	}
-	t.writes[string(key)] = value
+	if t.writes == nil {
+		t.writes, t.order = make(map[string][]byte, usualWrites), make([]string, 0, usualWrites)
+	}
+	name := string(key)
+	t.writes[name] = value
+	t.order = append(t.order, name)
+	t.sorted = false
 }
 
 // keys returns the keys of the writes in byte order.
@@ -221,6 +230,9 @@ func (t *Tx) keys() []string {
 func (t *Tx) Get(keys ...[]byte) ([][]byte, error) {
 	if err := t.check(keys...); err != nil {
 		return nil, err
+	}
+	if len(t.writes) == 0 {
+		return t.source.Get(keys...)
 	}
 	values := make([][]byte, len(keys))
 	var missing [][]byte
@@ -309,6 +321,9 @@ func (t *Tx) merge(opts kv.ScanOptions, fn func(key, value []byte) error) error 
 
 // inRange returns the buffered keys that a scan visits, in byte order.
 func (t *Tx) inRange(opts kv.ScanOptions) []string {
+	if len(t.writes) == 0 {
+		return nil
+	}
 	keys := t.keys()
 	first, _ := slices.BinarySearch(keys, string(Start(opts)))
 	keys = keys[first:]
