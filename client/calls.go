@@ -121,6 +121,13 @@ func (c *Client) Screen(ctx context.Context, req *memoryv1.ScreenRequest) (*memo
 	return call(ctx, c, c.admin.Screen, req)
 }
 
+// GetActivity returns what the service does right now. It needs the right admin on all namespaces.
+func (c *Client) GetActivity(
+	ctx context.Context, req *memoryv1.GetActivityRequest,
+) (*memoryv1.GetActivityResponse, error) {
+	return call(ctx, c, c.admin.GetActivity, req)
+}
+
 // method is a method of a generated client.
 type method[Req, Resp proto.Message] func(context.Context, Req, ...grpc.CallOption) (Resp, error)
 

@@ -125,6 +125,10 @@ func TestMethods_FillTheRequest(t *testing.T) {
 			"AdminService/DeleteNamespace", do(c.DeleteNamespace),
 			&memoryv1.DeleteNamespaceRequest{}, &memoryv1.DeleteNamespaceRequest{Namespace: ns, RequestId: "id-1"},
 		},
+		{
+			"AdminService/GetActivity", do(c.GetActivity),
+			&memoryv1.GetActivityRequest{MaxNamespaces: 7}, &memoryv1.GetActivityRequest{MaxNamespaces: 7},
+		},
 	} {
 		t.Run(tt.method, func(t *testing.T) {
 			before := proto.Clone(tt.req)

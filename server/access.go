@@ -67,6 +67,8 @@ var methods = map[string]access{
 	memoryv1.AdminService_DeleteNamespace_FullMethodName: governing,
 	memoryv1.AdminService_PlanExpiry_FullMethodName:      reading,
 	memoryv1.AdminService_Screen_FullMethodName:          reading,
+	// It tells of the calls of all.
+	memoryv1.AdminService_GetActivity_FullMethodName: {need: needEverywhere, right: auth.Admin},
 	// A backup has the contents of all memories.
 	memoryv1.AdminService_Backup_FullMethodName: {
 		need: needEverywhere, right: auth.Admin | auth.Read, audited: true,
@@ -152,7 +154,7 @@ func authorizeUnary(
 // auditFailure tells the audit trail of a command that was to change something and failed before anything told of it.
 // The methods that always do have a line for every call.
 func auditFailure(trail *audit.Trail, req any) {
-	if len(trail.Events()) == 0 && rpc.Writes(req) {
+	if !trail.HasEvents() && rpc.Writes(req) {
 		trail.Add(rpc.Asked(req))
 	}
 }

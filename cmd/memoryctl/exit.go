@@ -42,10 +42,12 @@ and says on standard error why memoryd did not answer. Its status is 0 when
 standard input ends, whatever the results were.
 
 For 3 and 4 there is one line on standard error, unless it was standard output
-that was closed. The line ends with the gRPC code in brackets, and the reason
-where memoryd gave another:
+that was closed. The line ends with the gRPC code in brackets, the reason where
+memoryd gave another, and the id of the call, by which the log of memoryd and
+its audit trail have it as x_request_id:
 
-  memoryctl: the store is read-only (FAILED_PRECONDITION, STORE_READ_ONLY)
+  memoryctl: the store is read-only (FAILED_PRECONDITION, STORE_READ_ONLY,
+  request id 9b6c1f0d2a7e4c58b1d3f5a7c9e1b3d5)
 
 A change that was under way may or may not have been made; the line says so
 where it is the case. View the file before you try again.`
@@ -118,6 +120,9 @@ func (c *cli) explain(err error) string {
 	}
 	if reason := client.Reason(err); reason != code {
 		code += ", " + reason
+	}
+	if id := client.RequestID(err); id != "" {
+		code += ", request id " + id
 	}
 	return text + " (" + code + ")"
 }

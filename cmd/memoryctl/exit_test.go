@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
@@ -200,6 +201,23 @@ func TestStatus(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestStatus_RequestID tells by which id the log of memoryd has the call.
+func TestStatus_RequestID(t *testing.T) {
+	for id, want := range map[string]string{"9b6c1f0d": "9b6c1f0d", "\x1b[2J\n": "?[2J?"} {
+		st, err := status.Convert(statusError(codes.Internal, "INTERNAL", "internal error", true)).
+			WithDetails(&errdetails.RequestInfo{RequestId: id})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := startService(t)
+		s.unary = always(nil, st.Err())
+		want := outcome{exitOther, "", "memoryctl: internal error (INTERNAL, request id " + want + ")\n"}
+		if diff := cmp.Diff(want, s.run(t, "", "view", "/memories/a")); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
 	}
 }
 

@@ -20,6 +20,7 @@ func TestWithMemoryd(t *testing.T) {
 	}
 	servertest.New(t, func(cfg *server.Config) { cfg.Listeners = append(cfg.Listeners, listener) })
 	addr := listener.Addr().String()
+	ids := regexp.MustCompile(`\b[0-9a-f]{32}\b`)
 	times := regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ`)
 
 	const png = "\x89PNG\r\n\x1a\n"
@@ -146,12 +147,13 @@ secrets              report      service
 		}
 	}
 	for _, test := range []struct{ line, want string }{
-		{"namespace delete default --yes", "(NOT_FOUND, NAMESPACE_NOT_FOUND)\n"},
-		{"namespace set default --max-file-bytes=0", "(INVALID_ARGUMENT, INVALID_REQUEST)\n"},
-		{"view /memories -n UPPER", "(INVALID_ARGUMENT, INVALID_NAMESPACE)\n"},
-		{"get /memories", "(INVALID_ARGUMENT, INVALID_REQUEST)\n"},
+		{"namespace delete default --yes", "(NOT_FOUND, NAMESPACE_NOT_FOUND, request id ID)\n"},
+		{"namespace set default --max-file-bytes=0", "(INVALID_ARGUMENT, INVALID_REQUEST, request id ID)\n"},
+		{"view /memories -n UPPER", "(INVALID_ARGUMENT, INVALID_NAMESPACE, request id ID)\n"},
+		{"get /memories", "(INVALID_ARGUMENT, INVALID_REQUEST, request id ID)\n"},
 	} {
 		got := run(t, strings.NewReader(""), append([]string{"--addr", addr}, strings.Fields(test.line)...)...)
+		got.Stderr = ids.ReplaceAllString(got.Stderr, "ID")
 		if got.Status != exitOther || got.Stdout != "" || !strings.HasSuffix(got.Stderr, test.want) {
 			t.Errorf("%s: got %+v, want status %d and %s", test.line, got, exitOther, test.want)
 		}

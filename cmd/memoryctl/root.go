@@ -99,14 +99,14 @@ its own, called a namespace. Paths are always whole: /memories/notes.md.`,
 	root.AddGroup(
 		&cobra.Group{ID: groupMemory, Title: "The memory, as its agent has it:"},
 		&cobra.Group{ID: groupFiles, Title: "Files in and out:"},
-		&cobra.Group{ID: groupAdmin, Title: "Namespaces and backups:"},
+		&cobra.Group{ID: groupAdmin, Title: "The service and its namespaces:"},
 		&cobra.Group{ID: groupAgents, Title: "For agents:"},
 	)
 	root.AddCommand(
 		c.viewCommand(), c.createCommand(), c.strReplaceCommand(), c.insertCommand(), c.rmCommand(), c.mvCommand(),
 		c.treeCommand(), c.putCommand(), c.getCommand(), c.exportCommand(), c.importCommand(),
 		c.pinCommand(), c.unpinCommand(), c.expiryCommand(),
-		c.namespaceCommand(), c.screenCommand(), c.backupCommand(),
+		c.namespaceCommand(), c.screenCommand(), c.backupCommand(), c.topCommand(),
 		c.toolCommand(),
 		c.versionCommand(), connect.Topic(), exitStatusTopic(),
 	)

@@ -138,6 +138,63 @@ func (CreateOnExisting) EnumDescriptor() ([]byte, []int) {
 	return file_memoryd_v1_admin_proto_rawDescGZIP(), []int{1}
 }
 
+// ActivityOrder is what the busiest namespaces have most of.
+type ActivityOrder int32
+
+const (
+	// Not said.
+	ActivityOrder_ACTIVITY_ORDER_UNSPECIFIED ActivityOrder = 0
+	// Calls.
+	ActivityOrder_ACTIVITY_ORDER_CALLS ActivityOrder = 1
+	// Time that the calls took together.
+	ActivityOrder_ACTIVITY_ORDER_TIME ActivityOrder = 2
+	// Calls that failed.
+	ActivityOrder_ACTIVITY_ORDER_FAILED ActivityOrder = 3
+)
+
+// Enum value maps for ActivityOrder.
+var (
+	ActivityOrder_name = map[int32]string{
+		0: "ACTIVITY_ORDER_UNSPECIFIED",
+		1: "ACTIVITY_ORDER_CALLS",
+		2: "ACTIVITY_ORDER_TIME",
+		3: "ACTIVITY_ORDER_FAILED",
+	}
+	ActivityOrder_value = map[string]int32{
+		"ACTIVITY_ORDER_UNSPECIFIED": 0,
+		"ACTIVITY_ORDER_CALLS":       1,
+		"ACTIVITY_ORDER_TIME":        2,
+		"ACTIVITY_ORDER_FAILED":      3,
+	}
+)
+
+func (x ActivityOrder) Enum() *ActivityOrder {
+	p := new(ActivityOrder)
+	*p = x
+	return p
+}
+
+func (x ActivityOrder) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (ActivityOrder) Descriptor() protoreflect.EnumDescriptor {
+	return file_memoryd_v1_admin_proto_enumTypes[2].Descriptor()
+}
+
+func (ActivityOrder) Type() protoreflect.EnumType {
+	return &file_memoryd_v1_admin_proto_enumTypes[2]
+}
+
+func (x ActivityOrder) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use ActivityOrder.Descriptor instead.
+func (ActivityOrder) EnumDescriptor() ([]byte, []int) {
+	return file_memoryd_v1_admin_proto_rawDescGZIP(), []int{2}
+}
+
 // Namespace is one /memories tree and its settings.
 type Namespace struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1346,6 +1403,556 @@ func (x *BackupHeader) GetSizeBytes() int64 {
 	return 0
 }
 
+// GetActivityRequest is the request of GetActivity.
+type GetActivityRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The most namespaces to return. 0 is 10; the most is 100.
+	MaxNamespaces int32 `protobuf:"varint,1,opt,name=max_namespaces,json=maxNamespaces,proto3" json:"max_namespaces,omitempty"`
+	// What the busiest namespaces have most of; they come in that order. Not said: calls.
+	Order         ActivityOrder `protobuf:"varint,2,opt,name=order,proto3,enum=memoryd.v1.ActivityOrder" json:"order,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetActivityRequest) Reset() {
+	*x = GetActivityRequest{}
+	mi := &file_memoryd_v1_admin_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetActivityRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetActivityRequest) ProtoMessage() {}
+
+func (x *GetActivityRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_memoryd_v1_admin_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetActivityRequest.ProtoReflect.Descriptor instead.
+func (*GetActivityRequest) Descriptor() ([]byte, []int) {
+	return file_memoryd_v1_admin_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *GetActivityRequest) GetMaxNamespaces() int32 {
+	if x != nil {
+		return x.MaxNamespaces
+	}
+	return 0
+}
+
+func (x *GetActivityRequest) GetOrder() ActivityOrder {
+	if x != nil {
+		return x.Order
+	}
+	return ActivityOrder_ACTIVITY_ORDER_UNSPECIFIED
+}
+
+// GetActivityResponse is the response of GetActivity: what one process of memoryd does. Where several serve the same
+// address, start_time tells them apart. A call is counted when it ends, for a namespace that its request names, whether
+// that exists or not.
+type GetActivityResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The version of memoryd.
+	Version string `protobuf:"bytes,1,opt,name=version,proto3" json:"version,omitempty"`
+	// When the process started; counts "since the start" are since then.
+	StartTime *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=start_time,json=startTime,proto3" json:"start_time,omitempty"`
+	// What time it is for the service.
+	CurrentTime *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=current_time,json=currentTime,proto3" json:"current_time,omitempty"`
+	// How much of the time before current_time the counts "of late" cover: 50 to 60 seconds, and less only where the
+	// process started later. To be divided by where a rate is wanted.
+	Window *durationpb.Duration `protobuf:"bytes,4,opt,name=window,proto3" json:"window,omitempty"`
+	// The calls that run, this one included. Health checks and reflection do not count.
+	RunningCalls int64 `protobuf:"varint,5,opt,name=running_calls,json=runningCalls,proto3" json:"running_calls,omitempty"`
+	// The most calls that may run at once.
+	MaxRunningCalls int64 `protobuf:"varint,6,opt,name=max_running_calls,json=maxRunningCalls,proto3" json:"max_running_calls,omitempty"`
+	// The connections for calls that are open.
+	Connections int64 `protobuf:"varint,7,opt,name=connections,proto3" json:"connections,omitempty"`
+	// The methods that were called since the start, by name.
+	Methods []*MethodActivity `protobuf:"bytes,8,rep,name=methods,proto3" json:"methods,omitempty"`
+	// The busiest namespaces of late, the busiest first.
+	Namespaces []*NamespaceActivity `protobuf:"bytes,9,rep,name=namespaces,proto3" json:"namespaces,omitempty"`
+	// The most calls of late that any one namespace may have had beyond those that are told: the service counts 1,024
+	// namespaces at a time, the busiest where there are more. 0: all are told.
+	MaxMissingCalls int64 `protobuf:"varint,10,opt,name=max_missing_calls,json=maxMissingCalls,proto3" json:"max_missing_calls,omitempty"`
+	// What the store does; absent where it does not tell.
+	Store         *StoreActivity `protobuf:"bytes,11,opt,name=store,proto3" json:"store,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetActivityResponse) Reset() {
+	*x = GetActivityResponse{}
+	mi := &file_memoryd_v1_admin_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetActivityResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetActivityResponse) ProtoMessage() {}
+
+func (x *GetActivityResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_memoryd_v1_admin_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetActivityResponse.ProtoReflect.Descriptor instead.
+func (*GetActivityResponse) Descriptor() ([]byte, []int) {
+	return file_memoryd_v1_admin_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *GetActivityResponse) GetVersion() string {
+	if x != nil {
+		return x.Version
+	}
+	return ""
+}
+
+func (x *GetActivityResponse) GetStartTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.StartTime
+	}
+	return nil
+}
+
+func (x *GetActivityResponse) GetCurrentTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.CurrentTime
+	}
+	return nil
+}
+
+func (x *GetActivityResponse) GetWindow() *durationpb.Duration {
+	if x != nil {
+		return x.Window
+	}
+	return nil
+}
+
+func (x *GetActivityResponse) GetRunningCalls() int64 {
+	if x != nil {
+		return x.RunningCalls
+	}
+	return 0
+}
+
+func (x *GetActivityResponse) GetMaxRunningCalls() int64 {
+	if x != nil {
+		return x.MaxRunningCalls
+	}
+	return 0
+}
+
+func (x *GetActivityResponse) GetConnections() int64 {
+	if x != nil {
+		return x.Connections
+	}
+	return 0
+}
+
+func (x *GetActivityResponse) GetMethods() []*MethodActivity {
+	if x != nil {
+		return x.Methods
+	}
+	return nil
+}
+
+func (x *GetActivityResponse) GetNamespaces() []*NamespaceActivity {
+	if x != nil {
+		return x.Namespaces
+	}
+	return nil
+}
+
+func (x *GetActivityResponse) GetMaxMissingCalls() int64 {
+	if x != nil {
+		return x.MaxMissingCalls
+	}
+	return 0
+}
+
+func (x *GetActivityResponse) GetStore() *StoreActivity {
+	if x != nil {
+		return x.Store
+	}
+	return nil
+}
+
+// MethodActivity is what was called of one method.
+type MethodActivity struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The full name of the method, such as /memoryd.v1.MemoryService/View.
+	Method string `protobuf:"bytes,1,opt,name=method,proto3" json:"method,omitempty"`
+	// The calls since the start.
+	Calls int64 `protobuf:"varint,2,opt,name=calls,proto3" json:"calls,omitempty"`
+	// How many of them failed: their status was not OK, or their result was an error.
+	FailedCalls int64 `protobuf:"varint,3,opt,name=failed_calls,json=failedCalls,proto3" json:"failed_calls,omitempty"`
+	// The calls of late.
+	RecentCalls int64 `protobuf:"varint,4,opt,name=recent_calls,json=recentCalls,proto3" json:"recent_calls,omitempty"`
+	// How many of them failed.
+	RecentFailedCalls int64 `protobuf:"varint,5,opt,name=recent_failed_calls,json=recentFailedCalls,proto3" json:"recent_failed_calls,omitempty"`
+	// How long the calls of late took together: divided by the window, how many of them ran at a time.
+	RecentTotalTime *durationpb.Duration `protobuf:"bytes,6,opt,name=recent_total_time,json=recentTotalTime,proto3" json:"recent_total_time,omitempty"`
+	// How long each of them took; absent where there were none.
+	Latency       *Latency `protobuf:"bytes,7,opt,name=latency,proto3" json:"latency,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MethodActivity) Reset() {
+	*x = MethodActivity{}
+	mi := &file_memoryd_v1_admin_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MethodActivity) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MethodActivity) ProtoMessage() {}
+
+func (x *MethodActivity) ProtoReflect() protoreflect.Message {
+	mi := &file_memoryd_v1_admin_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MethodActivity.ProtoReflect.Descriptor instead.
+func (*MethodActivity) Descriptor() ([]byte, []int) {
+	return file_memoryd_v1_admin_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *MethodActivity) GetMethod() string {
+	if x != nil {
+		return x.Method
+	}
+	return ""
+}
+
+func (x *MethodActivity) GetCalls() int64 {
+	if x != nil {
+		return x.Calls
+	}
+	return 0
+}
+
+func (x *MethodActivity) GetFailedCalls() int64 {
+	if x != nil {
+		return x.FailedCalls
+	}
+	return 0
+}
+
+func (x *MethodActivity) GetRecentCalls() int64 {
+	if x != nil {
+		return x.RecentCalls
+	}
+	return 0
+}
+
+func (x *MethodActivity) GetRecentFailedCalls() int64 {
+	if x != nil {
+		return x.RecentFailedCalls
+	}
+	return 0
+}
+
+func (x *MethodActivity) GetRecentTotalTime() *durationpb.Duration {
+	if x != nil {
+		return x.RecentTotalTime
+	}
+	return nil
+}
+
+func (x *MethodActivity) GetLatency() *Latency {
+	if x != nil {
+		return x.Latency
+	}
+	return nil
+}
+
+// Latency is how long each of many calls took.
+type Latency struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// How long half of them took at most; like the next two an estimate that is off by at most 10 %.
+	P50 *durationpb.Duration `protobuf:"bytes,1,opt,name=p50,proto3" json:"p50,omitempty"`
+	// How long 90 % of them took at most.
+	P90 *durationpb.Duration `protobuf:"bytes,2,opt,name=p90,proto3" json:"p90,omitempty"`
+	// How long 99 % of them took at most.
+	P99 *durationpb.Duration `protobuf:"bytes,3,opt,name=p99,proto3" json:"p99,omitempty"`
+	// How long the longest took.
+	Max           *durationpb.Duration `protobuf:"bytes,4,opt,name=max,proto3" json:"max,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Latency) Reset() {
+	*x = Latency{}
+	mi := &file_memoryd_v1_admin_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Latency) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Latency) ProtoMessage() {}
+
+func (x *Latency) ProtoReflect() protoreflect.Message {
+	mi := &file_memoryd_v1_admin_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Latency.ProtoReflect.Descriptor instead.
+func (*Latency) Descriptor() ([]byte, []int) {
+	return file_memoryd_v1_admin_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *Latency) GetP50() *durationpb.Duration {
+	if x != nil {
+		return x.P50
+	}
+	return nil
+}
+
+func (x *Latency) GetP90() *durationpb.Duration {
+	if x != nil {
+		return x.P90
+	}
+	return nil
+}
+
+func (x *Latency) GetP99() *durationpb.Duration {
+	if x != nil {
+		return x.P99
+	}
+	return nil
+}
+
+func (x *Latency) GetMax() *durationpb.Duration {
+	if x != nil {
+		return x.Max
+	}
+	return nil
+}
+
+// NamespaceActivity is what was called in one namespace of late.
+type NamespaceActivity struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Its name; see ViewRequest.namespace.
+	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	// The calls.
+	Calls int64 `protobuf:"varint,2,opt,name=calls,proto3" json:"calls,omitempty"`
+	// How many of them failed: their status was not OK, or their result was an error.
+	FailedCalls int64 `protobuf:"varint,3,opt,name=failed_calls,json=failedCalls,proto3" json:"failed_calls,omitempty"`
+	// How long they took together.
+	TotalTime     *durationpb.Duration `protobuf:"bytes,4,opt,name=total_time,json=totalTime,proto3" json:"total_time,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NamespaceActivity) Reset() {
+	*x = NamespaceActivity{}
+	mi := &file_memoryd_v1_admin_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NamespaceActivity) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NamespaceActivity) ProtoMessage() {}
+
+func (x *NamespaceActivity) ProtoReflect() protoreflect.Message {
+	mi := &file_memoryd_v1_admin_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NamespaceActivity.ProtoReflect.Descriptor instead.
+func (*NamespaceActivity) Descriptor() ([]byte, []int) {
+	return file_memoryd_v1_admin_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *NamespaceActivity) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *NamespaceActivity) GetCalls() int64 {
+	if x != nil {
+		return x.Calls
+	}
+	return 0
+}
+
+func (x *NamespaceActivity) GetFailedCalls() int64 {
+	if x != nil {
+		return x.FailedCalls
+	}
+	return 0
+}
+
+func (x *NamespaceActivity) GetTotalTime() *durationpb.Duration {
+	if x != nil {
+		return x.TotalTime
+	}
+	return nil
+}
+
+// StoreActivity is what the store holds and does. What it does not know is 0.
+type StoreActivity struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What it takes on disk.
+	SizeBytes int64 `protobuf:"varint,1,opt,name=size_bytes,json=sizeBytes,proto3" json:"size_bytes,omitempty"`
+	// How much of that is free for what comes.
+	FreeBytes int64 `protobuf:"varint,2,opt,name=free_bytes,json=freeBytes,proto3" json:"free_bytes,omitempty"`
+	// The updates that wait for their turn now.
+	WaitingUpdates int64 `protobuf:"varint,3,opt,name=waiting_updates,json=waitingUpdates,proto3" json:"waiting_updates,omitempty"`
+	// The updates that were committed since the start. One that wrote nothing does not count.
+	Updates int64 `protobuf:"varint,4,opt,name=updates,proto3" json:"updates,omitempty"`
+	// How many commits that took: updates that come at the same time share one.
+	Commits int64 `protobuf:"varint,5,opt,name=commits,proto3" json:"commits,omitempty"`
+	// The updates that were committed of late.
+	RecentUpdates int64 `protobuf:"varint,6,opt,name=recent_updates,json=recentUpdates,proto3" json:"recent_updates,omitempty"`
+	// How many commits that took.
+	RecentCommits int64 `protobuf:"varint,7,opt,name=recent_commits,json=recentCommits,proto3" json:"recent_commits,omitempty"`
+	// How long the commits of late took; absent where there were none.
+	CommitLatency *Latency `protobuf:"bytes,8,opt,name=commit_latency,json=commitLatency,proto3" json:"commit_latency,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StoreActivity) Reset() {
+	*x = StoreActivity{}
+	mi := &file_memoryd_v1_admin_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StoreActivity) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StoreActivity) ProtoMessage() {}
+
+func (x *StoreActivity) ProtoReflect() protoreflect.Message {
+	mi := &file_memoryd_v1_admin_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StoreActivity.ProtoReflect.Descriptor instead.
+func (*StoreActivity) Descriptor() ([]byte, []int) {
+	return file_memoryd_v1_admin_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *StoreActivity) GetSizeBytes() int64 {
+	if x != nil {
+		return x.SizeBytes
+	}
+	return 0
+}
+
+func (x *StoreActivity) GetFreeBytes() int64 {
+	if x != nil {
+		return x.FreeBytes
+	}
+	return 0
+}
+
+func (x *StoreActivity) GetWaitingUpdates() int64 {
+	if x != nil {
+		return x.WaitingUpdates
+	}
+	return 0
+}
+
+func (x *StoreActivity) GetUpdates() int64 {
+	if x != nil {
+		return x.Updates
+	}
+	return 0
+}
+
+func (x *StoreActivity) GetCommits() int64 {
+	if x != nil {
+		return x.Commits
+	}
+	return 0
+}
+
+func (x *StoreActivity) GetRecentUpdates() int64 {
+	if x != nil {
+		return x.RecentUpdates
+	}
+	return 0
+}
+
+func (x *StoreActivity) GetRecentCommits() int64 {
+	if x != nil {
+		return x.RecentCommits
+	}
+	return 0
+}
+
+func (x *StoreActivity) GetCommitLatency() *Latency {
+	if x != nil {
+		return x.CommitLatency
+	}
+	return nil
+}
+
 var File_memoryd_v1_admin_proto protoreflect.FileDescriptor
 
 const file_memoryd_v1_admin_proto_rawDesc = "" +
@@ -1446,7 +2053,56 @@ const file_memoryd_v1_admin_proto_rawDesc = "" +
 	"\x04part\"-\n" +
 	"\fBackupHeader\x12\x1d\n" +
 	"\n" +
-	"size_bytes\x18\x01 \x01(\x03R\tsizeBytes*\x96\x01\n" +
+	"size_bytes\x18\x01 \x01(\x03R\tsizeBytes\"l\n" +
+	"\x12GetActivityRequest\x12%\n" +
+	"\x0emax_namespaces\x18\x01 \x01(\x05R\rmaxNamespaces\x12/\n" +
+	"\x05order\x18\x02 \x01(\x0e2\x19.memoryd.v1.ActivityOrderR\x05order\"\xa1\x04\n" +
+	"\x13GetActivityResponse\x12\x18\n" +
+	"\aversion\x18\x01 \x01(\tR\aversion\x129\n" +
+	"\n" +
+	"start_time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\tstartTime\x12=\n" +
+	"\fcurrent_time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\vcurrentTime\x121\n" +
+	"\x06window\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\x06window\x12#\n" +
+	"\rrunning_calls\x18\x05 \x01(\x03R\frunningCalls\x12*\n" +
+	"\x11max_running_calls\x18\x06 \x01(\x03R\x0fmaxRunningCalls\x12 \n" +
+	"\vconnections\x18\a \x01(\x03R\vconnections\x124\n" +
+	"\amethods\x18\b \x03(\v2\x1a.memoryd.v1.MethodActivityR\amethods\x12=\n" +
+	"\n" +
+	"namespaces\x18\t \x03(\v2\x1d.memoryd.v1.NamespaceActivityR\n" +
+	"namespaces\x12*\n" +
+	"\x11max_missing_calls\x18\n" +
+	" \x01(\x03R\x0fmaxMissingCalls\x12/\n" +
+	"\x05store\x18\v \x01(\v2\x19.memoryd.v1.StoreActivityR\x05store\"\xaa\x02\n" +
+	"\x0eMethodActivity\x12\x16\n" +
+	"\x06method\x18\x01 \x01(\tR\x06method\x12\x14\n" +
+	"\x05calls\x18\x02 \x01(\x03R\x05calls\x12!\n" +
+	"\ffailed_calls\x18\x03 \x01(\x03R\vfailedCalls\x12!\n" +
+	"\frecent_calls\x18\x04 \x01(\x03R\vrecentCalls\x12.\n" +
+	"\x13recent_failed_calls\x18\x05 \x01(\x03R\x11recentFailedCalls\x12E\n" +
+	"\x11recent_total_time\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\x0frecentTotalTime\x12-\n" +
+	"\alatency\x18\a \x01(\v2\x13.memoryd.v1.LatencyR\alatency\"\xbd\x01\n" +
+	"\aLatency\x12+\n" +
+	"\x03p50\x18\x01 \x01(\v2\x19.google.protobuf.DurationR\x03p50\x12+\n" +
+	"\x03p90\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x03p90\x12+\n" +
+	"\x03p99\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x03p99\x12+\n" +
+	"\x03max\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\x03max\"\xa4\x01\n" +
+	"\x11NamespaceActivity\x12\x1c\n" +
+	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x14\n" +
+	"\x05calls\x18\x02 \x01(\x03R\x05calls\x12!\n" +
+	"\ffailed_calls\x18\x03 \x01(\x03R\vfailedCalls\x128\n" +
+	"\n" +
+	"total_time\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\ttotalTime\"\xb4\x02\n" +
+	"\rStoreActivity\x12\x1d\n" +
+	"\n" +
+	"size_bytes\x18\x01 \x01(\x03R\tsizeBytes\x12\x1d\n" +
+	"\n" +
+	"free_bytes\x18\x02 \x01(\x03R\tfreeBytes\x12'\n" +
+	"\x0fwaiting_updates\x18\x03 \x01(\x03R\x0ewaitingUpdates\x12\x18\n" +
+	"\aupdates\x18\x04 \x01(\x03R\aupdates\x12\x18\n" +
+	"\acommits\x18\x05 \x01(\x03R\acommits\x12%\n" +
+	"\x0erecent_updates\x18\x06 \x01(\x03R\rrecentUpdates\x12%\n" +
+	"\x0erecent_commits\x18\a \x01(\x03R\rrecentCommits\x12:\n" +
+	"\x0ecommit_latency\x18\b \x01(\v2\x13.memoryd.v1.LatencyR\rcommitLatency*\x96\x01\n" +
 	"\rSecretsPolicy\x12\x1e\n" +
 	"\x1aSECRETS_POLICY_UNSPECIFIED\x10\x00\x12\x16\n" +
 	"\x12SECRETS_POLICY_OFF\x10\x01\x12\x19\n" +
@@ -1456,7 +2112,12 @@ const file_memoryd_v1_admin_proto_rawDesc = "" +
 	"\x10CreateOnExisting\x12\"\n" +
 	"\x1eCREATE_ON_EXISTING_UNSPECIFIED\x10\x00\x12\x1c\n" +
 	"\x18CREATE_ON_EXISTING_ERROR\x10\x01\x12 \n" +
-	"\x1cCREATE_ON_EXISTING_OVERWRITE\x10\x022\xc3\x04\n" +
+	"\x1cCREATE_ON_EXISTING_OVERWRITE\x10\x02*}\n" +
+	"\rActivityOrder\x12\x1e\n" +
+	"\x1aACTIVITY_ORDER_UNSPECIFIED\x10\x00\x12\x18\n" +
+	"\x14ACTIVITY_ORDER_CALLS\x10\x01\x12\x17\n" +
+	"\x13ACTIVITY_ORDER_TIME\x10\x02\x12\x19\n" +
+	"\x15ACTIVITY_ORDER_FAILED\x10\x032\x93\x05\n" +
 	"\fAdminService\x12Q\n" +
 	"\fGetNamespace\x12\x1f.memoryd.v1.GetNamespaceRequest\x1a .memoryd.v1.GetNamespaceResponse\x12Z\n" +
 	"\x0fUpdateNamespace\x12\".memoryd.v1.UpdateNamespaceRequest\x1a#.memoryd.v1.UpdateNamespaceResponse\x12W\n" +
@@ -1465,7 +2126,8 @@ const file_memoryd_v1_admin_proto_rawDesc = "" +
 	"\n" +
 	"PlanExpiry\x12\x1d.memoryd.v1.PlanExpiryRequest\x1a\x1e.memoryd.v1.PlanExpiryResponse\x12?\n" +
 	"\x06Screen\x12\x19.memoryd.v1.ScreenRequest\x1a\x1a.memoryd.v1.ScreenResponse\x12A\n" +
-	"\x06Backup\x12\x19.memoryd.v1.BackupRequest\x1a\x1a.memoryd.v1.BackupResponse0\x01B\xa0\x01\n" +
+	"\x06Backup\x12\x19.memoryd.v1.BackupRequest\x1a\x1a.memoryd.v1.BackupResponse0\x01\x12N\n" +
+	"\vGetActivity\x12\x1e.memoryd.v1.GetActivityRequest\x1a\x1f.memoryd.v1.GetActivityResponseB\xa0\x01\n" +
 	"\x0ecom.memoryd.v1B\n" +
 	"AdminProtoP\x01Z9github.com/seed-7f2870e1/memoryd/gen/memoryd/v1;memorydv1\xa2\x02\x03MXX\xaa\x02\n" +
 	"Memoryd.V1\xca\x02\n" +
@@ -1483,74 +2145,98 @@ func file_memoryd_v1_admin_proto_rawDescGZIP() []byte {
 	return file_memoryd_v1_admin_proto_rawDescData
 }
 
-var file_memoryd_v1_admin_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_memoryd_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 19)
+var file_memoryd_v1_admin_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
+var file_memoryd_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
 var file_memoryd_v1_admin_proto_goTypes = []any{
 	(SecretsPolicy)(0),              // 0: memoryd.v1.SecretsPolicy
 	(CreateOnExisting)(0),           // 1: memoryd.v1.CreateOnExisting
-	(*Namespace)(nil),               // 2: memoryd.v1.Namespace
-	(*NamespaceSettings)(nil),       // 3: memoryd.v1.NamespaceSettings
-	(*GetNamespaceRequest)(nil),     // 4: memoryd.v1.GetNamespaceRequest
-	(*GetNamespaceResponse)(nil),    // 5: memoryd.v1.GetNamespaceResponse
-	(*UpdateNamespaceRequest)(nil),  // 6: memoryd.v1.UpdateNamespaceRequest
-	(*UpdateNamespaceResponse)(nil), // 7: memoryd.v1.UpdateNamespaceResponse
-	(*ListNamespacesRequest)(nil),   // 8: memoryd.v1.ListNamespacesRequest
-	(*ListNamespacesResponse)(nil),  // 9: memoryd.v1.ListNamespacesResponse
-	(*DeleteNamespaceRequest)(nil),  // 10: memoryd.v1.DeleteNamespaceRequest
-	(*DeleteNamespaceResponse)(nil), // 11: memoryd.v1.DeleteNamespaceResponse
-	(*PlanExpiryRequest)(nil),       // 12: memoryd.v1.PlanExpiryRequest
-	(*PlanExpiryResponse)(nil),      // 13: memoryd.v1.PlanExpiryResponse
-	(*ExpiringFile)(nil),            // 14: memoryd.v1.ExpiringFile
-	(*ScreenRequest)(nil),           // 15: memoryd.v1.ScreenRequest
-	(*ScreenResponse)(nil),          // 16: memoryd.v1.ScreenResponse
-	(*SecretFinding)(nil),           // 17: memoryd.v1.SecretFinding
-	(*BackupRequest)(nil),           // 18: memoryd.v1.BackupRequest
-	(*BackupResponse)(nil),          // 19: memoryd.v1.BackupResponse
-	(*BackupHeader)(nil),            // 20: memoryd.v1.BackupHeader
-	(*timestamppb.Timestamp)(nil),   // 21: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),     // 22: google.protobuf.Duration
-	(*fieldmaskpb.FieldMask)(nil),   // 23: google.protobuf.FieldMask
-	(*Entry)(nil),                   // 24: memoryd.v1.Entry
+	(ActivityOrder)(0),              // 2: memoryd.v1.ActivityOrder
+	(*Namespace)(nil),               // 3: memoryd.v1.Namespace
+	(*NamespaceSettings)(nil),       // 4: memoryd.v1.NamespaceSettings
+	(*GetNamespaceRequest)(nil),     // 5: memoryd.v1.GetNamespaceRequest
+	(*GetNamespaceResponse)(nil),    // 6: memoryd.v1.GetNamespaceResponse
+	(*UpdateNamespaceRequest)(nil),  // 7: memoryd.v1.UpdateNamespaceRequest
+	(*UpdateNamespaceResponse)(nil), // 8: memoryd.v1.UpdateNamespaceResponse
+	(*ListNamespacesRequest)(nil),   // 9: memoryd.v1.ListNamespacesRequest
+	(*ListNamespacesResponse)(nil),  // 10: memoryd.v1.ListNamespacesResponse
+	(*DeleteNamespaceRequest)(nil),  // 11: memoryd.v1.DeleteNamespaceRequest
+	(*DeleteNamespaceResponse)(nil), // 12: memoryd.v1.DeleteNamespaceResponse
+	(*PlanExpiryRequest)(nil),       // 13: memoryd.v1.PlanExpiryRequest
+	(*PlanExpiryResponse)(nil),      // 14: memoryd.v1.PlanExpiryResponse
+	(*ExpiringFile)(nil),            // 15: memoryd.v1.ExpiringFile
+	(*ScreenRequest)(nil),           // 16: memoryd.v1.ScreenRequest
+	(*ScreenResponse)(nil),          // 17: memoryd.v1.ScreenResponse
+	(*SecretFinding)(nil),           // 18: memoryd.v1.SecretFinding
+	(*BackupRequest)(nil),           // 19: memoryd.v1.BackupRequest
+	(*BackupResponse)(nil),          // 20: memoryd.v1.BackupResponse
+	(*BackupHeader)(nil),            // 21: memoryd.v1.BackupHeader
+	(*GetActivityRequest)(nil),      // 22: memoryd.v1.GetActivityRequest
+	(*GetActivityResponse)(nil),     // 23: memoryd.v1.GetActivityResponse
+	(*MethodActivity)(nil),          // 24: memoryd.v1.MethodActivity
+	(*Latency)(nil),                 // 25: memoryd.v1.Latency
+	(*NamespaceActivity)(nil),       // 26: memoryd.v1.NamespaceActivity
+	(*StoreActivity)(nil),           // 27: memoryd.v1.StoreActivity
+	(*timestamppb.Timestamp)(nil),   // 28: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),     // 29: google.protobuf.Duration
+	(*fieldmaskpb.FieldMask)(nil),   // 30: google.protobuf.FieldMask
+	(*Entry)(nil),                   // 31: memoryd.v1.Entry
 }
 var file_memoryd_v1_admin_proto_depIdxs = []int32{
-	3,  // 0: memoryd.v1.Namespace.settings:type_name -> memoryd.v1.NamespaceSettings
-	3,  // 1: memoryd.v1.Namespace.effective_settings:type_name -> memoryd.v1.NamespaceSettings
-	21, // 2: memoryd.v1.Namespace.created_time:type_name -> google.protobuf.Timestamp
+	4,  // 0: memoryd.v1.Namespace.settings:type_name -> memoryd.v1.NamespaceSettings
+	4,  // 1: memoryd.v1.Namespace.effective_settings:type_name -> memoryd.v1.NamespaceSettings
+	28, // 2: memoryd.v1.Namespace.created_time:type_name -> google.protobuf.Timestamp
 	1,  // 3: memoryd.v1.NamespaceSettings.create_on_existing:type_name -> memoryd.v1.CreateOnExisting
-	22, // 4: memoryd.v1.NamespaceSettings.expire_unread_after:type_name -> google.protobuf.Duration
+	29, // 4: memoryd.v1.NamespaceSettings.expire_unread_after:type_name -> google.protobuf.Duration
 	0,  // 5: memoryd.v1.NamespaceSettings.secrets:type_name -> memoryd.v1.SecretsPolicy
-	2,  // 6: memoryd.v1.GetNamespaceResponse.namespace:type_name -> memoryd.v1.Namespace
-	3,  // 7: memoryd.v1.UpdateNamespaceRequest.settings:type_name -> memoryd.v1.NamespaceSettings
-	23, // 8: memoryd.v1.UpdateNamespaceRequest.update_mask:type_name -> google.protobuf.FieldMask
-	2,  // 9: memoryd.v1.UpdateNamespaceResponse.namespace:type_name -> memoryd.v1.Namespace
-	2,  // 10: memoryd.v1.ListNamespacesResponse.namespaces:type_name -> memoryd.v1.Namespace
-	22, // 11: memoryd.v1.PlanExpiryRequest.expire_unread_after:type_name -> google.protobuf.Duration
-	21, // 12: memoryd.v1.PlanExpiryRequest.expire_before:type_name -> google.protobuf.Timestamp
-	14, // 13: memoryd.v1.PlanExpiryResponse.files:type_name -> memoryd.v1.ExpiringFile
-	24, // 14: memoryd.v1.ExpiringFile.entry:type_name -> memoryd.v1.Entry
-	21, // 15: memoryd.v1.ExpiringFile.viewed_time:type_name -> google.protobuf.Timestamp
-	21, // 16: memoryd.v1.ExpiringFile.expire_time:type_name -> google.protobuf.Timestamp
-	17, // 17: memoryd.v1.ScreenResponse.findings:type_name -> memoryd.v1.SecretFinding
-	20, // 18: memoryd.v1.BackupResponse.header:type_name -> memoryd.v1.BackupHeader
-	4,  // 19: memoryd.v1.AdminService.GetNamespace:input_type -> memoryd.v1.GetNamespaceRequest
-	6,  // 20: memoryd.v1.AdminService.UpdateNamespace:input_type -> memoryd.v1.UpdateNamespaceRequest
-	8,  // 21: memoryd.v1.AdminService.ListNamespaces:input_type -> memoryd.v1.ListNamespacesRequest
-	10, // 22: memoryd.v1.AdminService.DeleteNamespace:input_type -> memoryd.v1.DeleteNamespaceRequest
-	12, // 23: memoryd.v1.AdminService.PlanExpiry:input_type -> memoryd.v1.PlanExpiryRequest
-	15, // 24: memoryd.v1.AdminService.Screen:input_type -> memoryd.v1.ScreenRequest
-	18, // 25: memoryd.v1.AdminService.Backup:input_type -> memoryd.v1.BackupRequest
-	5,  // 26: memoryd.v1.AdminService.GetNamespace:output_type -> memoryd.v1.GetNamespaceResponse
-	7,  // 27: memoryd.v1.AdminService.UpdateNamespace:output_type -> memoryd.v1.UpdateNamespaceResponse
-	9,  // 28: memoryd.v1.AdminService.ListNamespaces:output_type -> memoryd.v1.ListNamespacesResponse
-	11, // 29: memoryd.v1.AdminService.DeleteNamespace:output_type -> memoryd.v1.DeleteNamespaceResponse
-	13, // 30: memoryd.v1.AdminService.PlanExpiry:output_type -> memoryd.v1.PlanExpiryResponse
-	16, // 31: memoryd.v1.AdminService.Screen:output_type -> memoryd.v1.ScreenResponse
-	19, // 32: memoryd.v1.AdminService.Backup:output_type -> memoryd.v1.BackupResponse
-	26, // [26:33] is the sub-list for method output_type
-	19, // [19:26] is the sub-list for method input_type
-	19, // [19:19] is the sub-list for extension type_name
-	19, // [19:19] is the sub-list for extension extendee
-	0,  // [0:19] is the sub-list for field type_name
+	3,  // 6: memoryd.v1.GetNamespaceResponse.namespace:type_name -> memoryd.v1.Namespace
+	4,  // 7: memoryd.v1.UpdateNamespaceRequest.settings:type_name -> memoryd.v1.NamespaceSettings
+	30, // 8: memoryd.v1.UpdateNamespaceRequest.update_mask:type_name -> google.protobuf.FieldMask
+	3,  // 9: memoryd.v1.UpdateNamespaceResponse.namespace:type_name -> memoryd.v1.Namespace
+	3,  // 10: memoryd.v1.ListNamespacesResponse.namespaces:type_name -> memoryd.v1.Namespace
+	29, // 11: memoryd.v1.PlanExpiryRequest.expire_unread_after:type_name -> google.protobuf.Duration
+	28, // 12: memoryd.v1.PlanExpiryRequest.expire_before:type_name -> google.protobuf.Timestamp
+	15, // 13: memoryd.v1.PlanExpiryResponse.files:type_name -> memoryd.v1.ExpiringFile
+	31, // 14: memoryd.v1.ExpiringFile.entry:type_name -> memoryd.v1.Entry
+	28, // 15: memoryd.v1.ExpiringFile.viewed_time:type_name -> google.protobuf.Timestamp
+	28, // 16: memoryd.v1.ExpiringFile.expire_time:type_name -> google.protobuf.Timestamp
+	18, // 17: memoryd.v1.ScreenResponse.findings:type_name -> memoryd.v1.SecretFinding
+	21, // 18: memoryd.v1.BackupResponse.header:type_name -> memoryd.v1.BackupHeader
+	2,  // 19: memoryd.v1.GetActivityRequest.order:type_name -> memoryd.v1.ActivityOrder
+	28, // 20: memoryd.v1.GetActivityResponse.start_time:type_name -> google.protobuf.Timestamp
+	28, // 21: memoryd.v1.GetActivityResponse.current_time:type_name -> google.protobuf.Timestamp
+	29, // 22: memoryd.v1.GetActivityResponse.window:type_name -> google.protobuf.Duration
+	24, // 23: memoryd.v1.GetActivityResponse.methods:type_name -> memoryd.v1.MethodActivity
+	26, // 24: memoryd.v1.GetActivityResponse.namespaces:type_name -> memoryd.v1.NamespaceActivity
+	27, // 25: memoryd.v1.GetActivityResponse.store:type_name -> memoryd.v1.StoreActivity
+	29, // 26: memoryd.v1.MethodActivity.recent_total_time:type_name -> google.protobuf.Duration
+	25, // 27: memoryd.v1.MethodActivity.latency:type_name -> memoryd.v1.Latency
+	29, // 28: memoryd.v1.Latency.p50:type_name -> google.protobuf.Duration
+	29, // 29: memoryd.v1.Latency.p90:type_name -> google.protobuf.Duration
+	29, // 30: memoryd.v1.Latency.p99:type_name -> google.protobuf.Duration
+	29, // 31: memoryd.v1.Latency.max:type_name -> google.protobuf.Duration
+	29, // 32: memoryd.v1.NamespaceActivity.total_time:type_name -> google.protobuf.Duration
+	25, // 33: memoryd.v1.StoreActivity.commit_latency:type_name -> memoryd.v1.Latency
+	5,  // 34: memoryd.v1.AdminService.GetNamespace:input_type -> memoryd.v1.GetNamespaceRequest
+	7,  // 35: memoryd.v1.AdminService.UpdateNamespace:input_type -> memoryd.v1.UpdateNamespaceRequest
+	9,  // 36: memoryd.v1.AdminService.ListNamespaces:input_type -> memoryd.v1.ListNamespacesRequest
+	11, // 37: memoryd.v1.AdminService.DeleteNamespace:input_type -> memoryd.v1.DeleteNamespaceRequest
+	13, // 38: memoryd.v1.AdminService.PlanExpiry:input_type -> memoryd.v1.PlanExpiryRequest
+	16, // 39: memoryd.v1.AdminService.Screen:input_type -> memoryd.v1.ScreenRequest
+	19, // 40: memoryd.v1.AdminService.Backup:input_type -> memoryd.v1.BackupRequest
+	22, // 41: memoryd.v1.AdminService.GetActivity:input_type -> memoryd.v1.GetActivityRequest
+	6,  // 42: memoryd.v1.AdminService.GetNamespace:output_type -> memoryd.v1.GetNamespaceResponse
+	8,  // 43: memoryd.v1.AdminService.UpdateNamespace:output_type -> memoryd.v1.UpdateNamespaceResponse
+	10, // 44: memoryd.v1.AdminService.ListNamespaces:output_type -> memoryd.v1.ListNamespacesResponse
+	12, // 45: memoryd.v1.AdminService.DeleteNamespace:output_type -> memoryd.v1.DeleteNamespaceResponse
+	14, // 46: memoryd.v1.AdminService.PlanExpiry:output_type -> memoryd.v1.PlanExpiryResponse
+	17, // 47: memoryd.v1.AdminService.Screen:output_type -> memoryd.v1.ScreenResponse
+	20, // 48: memoryd.v1.AdminService.Backup:output_type -> memoryd.v1.BackupResponse
+	23, // 49: memoryd.v1.AdminService.GetActivity:output_type -> memoryd.v1.GetActivityResponse
+	42, // [42:50] is the sub-list for method output_type
+	34, // [34:42] is the sub-list for method input_type
+	34, // [34:34] is the sub-list for extension type_name
+	34, // [34:34] is the sub-list for extension extendee
+	0,  // [0:34] is the sub-list for field type_name
 }
 
 func init() { file_memoryd_v1_admin_proto_init() }
@@ -1569,8 +2255,8 @@ func file_memoryd_v1_admin_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_memoryd_v1_admin_proto_rawDesc), len(file_memoryd_v1_admin_proto_rawDesc)),
-			NumEnums:      2,
-			NumMessages:   19,
+			NumEnums:      3,
+			NumMessages:   25,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

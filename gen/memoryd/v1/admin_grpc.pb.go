@@ -26,13 +26,15 @@ const (
 	AdminService_PlanExpiry_FullMethodName      = "/memoryd.v1.AdminService/PlanExpiry"
 	AdminService_Screen_FullMethodName          = "/memoryd.v1.AdminService/Screen"
 	AdminService_Backup_FullMethodName          = "/memoryd.v1.AdminService/Backup"
+	AdminService_GetActivity_FullMethodName     = "/memoryd.v1.AdminService/GetActivity"
 )
 
 // AdminServiceClient is the client API for AdminService service.
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// AdminService manages namespaces. A namespace needs no making: it is there once something is written to it.
+// AdminService manages namespaces, and tells of the service as a whole. A namespace needs no making: it is there once
+// something is written to it.
 type AdminServiceClient interface {
 	// GetNamespace returns one namespace with its settings. A namespace never written is returned empty.
 	GetNamespace(ctx context.Context, in *GetNamespaceRequest, opts ...grpc.CallOption) (*GetNamespaceResponse, error)
@@ -51,6 +53,10 @@ type AdminServiceClient interface {
 	// Backup streams a consistent snapshot of the whole store while it is in use: a file that `memoryd restore` takes.
 	// UNIMPLEMENTED where the store cannot make one.
 	Backup(ctx context.Context, in *BackupRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[BackupResponse], error)
+	// GetActivity returns what the service does right now: how many calls of each method it answers and how long they
+	// take, which namespaces are busiest, and how its store commits. It tells of all callers, so that it needs the right
+	// admin on all namespaces.
+	GetActivity(ctx context.Context, in *GetActivityRequest, opts ...grpc.CallOption) (*GetActivityResponse, error)
 }
 
 type adminServiceClient struct {
@@ -140,11 +146,22 @@ func (c *adminServiceClient) Backup(ctx context.Context, in *BackupRequest, opts
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type AdminService_BackupClient = grpc.ServerStreamingClient[BackupResponse]
 
+func (c *adminServiceClient) GetActivity(ctx context.Context, in *GetActivityRequest, opts ...grpc.CallOption) (*GetActivityResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(GetActivityResponse)
+	err := c.cc.Invoke(ctx, AdminService_GetActivity_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // AdminServiceServer is the server API for AdminService service.
 // All implementations must embed UnimplementedAdminServiceServer
 // for forward compatibility.
 //
-// AdminService manages namespaces. A namespace needs no making: it is there once something is written to it.
+// AdminService manages namespaces, and tells of the service as a whole. A namespace needs no making: it is there once
+// something is written to it.
 type AdminServiceServer interface {
 	// GetNamespace returns one namespace with its settings. A namespace never written is returned empty.
 	GetNamespace(context.Context, *GetNamespaceRequest) (*GetNamespaceResponse, error)
@@ -163,6 +180,10 @@ type AdminServiceServer interface {
 	// Backup streams a consistent snapshot of the whole store while it is in use: a file that `memoryd restore` takes.
 	// UNIMPLEMENTED where the store cannot make one.
 	Backup(*BackupRequest, grpc.ServerStreamingServer[BackupResponse]) error
+	// GetActivity returns what the service does right now: how many calls of each method it answers and how long they
+	// take, which namespaces are busiest, and how its store commits. It tells of all callers, so that it needs the right
+	// admin on all namespaces.
+	GetActivity(context.Context, *GetActivityRequest) (*GetActivityResponse, error)
 	mustEmbedUnimplementedAdminServiceServer()
 }
 
@@ -193,6 +214,9 @@ func (UnimplementedAdminServiceServer) Screen(context.Context, *ScreenRequest) (
 }
 func (UnimplementedAdminServiceServer) Backup(*BackupRequest, grpc.ServerStreamingServer[BackupResponse]) error {
 	return status.Error(codes.Unimplemented, "method Backup not implemented")
+}
+func (UnimplementedAdminServiceServer) GetActivity(context.Context, *GetActivityRequest) (*GetActivityResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetActivity not implemented")
 }
 func (UnimplementedAdminServiceServer) mustEmbedUnimplementedAdminServiceServer() {}
 func (UnimplementedAdminServiceServer) testEmbeddedByValue()                      {}
@@ -334,6 +358,24 @@ func _AdminService_Backup_Handler(srv interface{}, stream grpc.ServerStream) err
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type AdminService_BackupServer = grpc.ServerStreamingServer[BackupResponse]
 
+func _AdminService_GetActivity_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetActivityRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AdminServiceServer).GetActivity(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: AdminService_GetActivity_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AdminServiceServer).GetActivity(ctx, req.(*GetActivityRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // AdminService_ServiceDesc is the grpc.ServiceDesc for AdminService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -364,6 +406,10 @@ var AdminService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Screen",
 			Handler:    _AdminService_Screen_Handler,
+		},
+		{
+			MethodName: "GetActivity",
+			Handler:    _AdminService_GetActivity_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{

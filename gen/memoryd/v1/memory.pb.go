@@ -483,7 +483,8 @@ type CreateRequest struct {
 	// Names this call so that it can be repeated safely: at most 128 bytes, any text that is unique in the namespace. A
 	// call that succeeded is recorded for a time, 24 hours unless the server is set up otherwise; the same id again
 	// returns the recorded response and changes nothing. The same id with another command is INVALID_ARGUMENT with the
-	// reason REQUEST_ID_REUSED. Empty: the call is not recorded.
+	// reason REQUEST_ID_REUSED. Empty: the call is not recorded. Ids that begin with the time, such as UUIDs of version 7,
+	// cost the service least.
 	RequestId string `protobuf:"bytes,2,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	// The agent run that asks, for the record: at most 128 bytes. Optional.
 	Session string `protobuf:"bytes,3,opt,name=session,proto3" json:"session,omitempty"`

@@ -17,8 +17,9 @@ const (
 
 type adminService struct {
 	memoryv1.UnimplementedAdminServiceServer
-	memory  *memory.Memory
-	backups *backups
+	memory   *memory.Memory
+	backups  *backups
+	activity ActivityOptions
 }
 
 var _ memoryv1.AdminServiceServer = (*adminService)(nil)

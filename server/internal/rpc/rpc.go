@@ -35,6 +35,8 @@ type Options struct {
 	Backuper kv.Backuper
 	// Recorder counts the commands; nil counts nothing.
 	Recorder Recorder
+	// Activity is what GetActivity tells of.
+	Activity ActivityOptions
 }
 
 // ServiceNames returns the full names of the services that Register adds.
@@ -55,7 +57,7 @@ func Register(registrar grpc.ServiceRegistrar, opts Options) {
 	memoryv1.RegisterMemoryServiceServer(registrar, &memoryService{executor: e})
 	memoryv1.RegisterFileServiceServer(registrar, &fileService{executor: e})
 	memoryv1.RegisterAdminServiceServer(registrar, &adminService{
-		memory: opts.Memory, backups: newBackups(opts.Backuper),
+		memory: opts.Memory, backups: newBackups(opts.Backuper), activity: opts.Activity,
 	})
 }
 
