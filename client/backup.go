@@ -29,11 +29,11 @@ func (c *Client) Backup(
 	defer cancel() // ends a stream that is left before its end
 	stream, err := c.admin.Backup(ctx, req)
 	if err != nil {
-		return err
+		return identified(err)
 	}
 	first, err := stream.Recv()
 	if err != nil && !errors.Is(err, io.EOF) {
-		return err
+		return identified(err)
 	}
 	header := first.GetHeader()
 	if header == nil {
@@ -50,7 +50,7 @@ func (c *Client) Backup(
 			return seal.verdict()
 		}
 		if err != nil {
-			return err
+			return identified(err)
 		}
 		if _, err := w.Write(part.GetChunk()); err != nil {
 			return fmt.Errorf("write backup: %w", err)

@@ -2,6 +2,7 @@ package client
 
 import (
 	"errors"
+	"strings"
 	"time"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
@@ -27,6 +28,13 @@ const (
 func Reason(err error) string {
 	info := errorInfo(status.Convert(err))
 	return info.GetReason()
+}
+
+// RequestID returns the id under which the log of the service, and its audit trail, have the call that failed with err;
+// "" where the error does not come from the service. Whoever runs the service finds the call by it. It is not the
+// request_id of a request, which makes a change happen once. It is at most 128 characters of printable ASCII.
+func RequestID(err error) string {
+	return printable(requestInfo(status.Convert(err)).GetRequestId())
 }
 
 // IsUnreachable tells whether the error of a call means that no answer came from the service: it could not be reached,
@@ -64,6 +72,53 @@ func errorInfo(st *status.Status) *errdetails.ErrorInfo {
 		}
 	}
 	return nil
+}
+
+// requestInfo returns what the service says about the call, nil where it was not the service that made the error.
+func requestInfo(st *status.Status) *errdetails.RequestInfo {
+	for _, d := range st.Details() {
+		if info, ok := d.(*errdetails.RequestInfo); ok {
+			return info
+		}
+	}
+	return nil
+}
+
+// identifiedError is an error whose text tells the id of its call.
+type identifiedError struct {
+	error
+	id string
+}
+
+// Error implements error.
+func (e *identifiedError) Error() string { return e.error.Error() + " (request id " + e.id + ")" }
+
+// Unwrap returns the error without the id.
+func (e *identifiedError) Unwrap() error { return e.error }
+
+// GRPCStatus is where gRPC finds the status, whose message has no id.
+func (e *identifiedError) GRPCStatus() *status.Status { return status.Convert(e.error) }
+
+// identified adds to the text of an error the id of its call, where it has one.
+func identified(err error) error {
+	id := RequestID(err)
+	if id == "" {
+		return err
+	}
+	return &identifiedError{err, id}
+}
+
+// printable returns the beginning of an id with a "?" for all that is not printable ASCII: it may be written to a
+// terminal, whoever made it.
+func printable(id string) string {
+	const most = 128
+	visible := func(r rune) rune {
+		if r < '!' || r > '~' {
+			return '?'
+		}
+		return r
+	}
+	return strings.Map(visible, id[:min(len(id), most)])
 }
 
 // retryDelay returns how long the service asks to wait before the next try.

@@ -141,7 +141,7 @@ func (c *Client) Get(ctx context.Context, req *memoryv1.GetRequest, w io.Writer)
 			return header, nil
 		}
 		if final {
-			return nil, err
+			return nil, identified(err)
 		}
 		if !a.again(ctx, err) {
 			return nil, a.failed(ctx, err)

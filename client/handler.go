@@ -49,7 +49,8 @@ func recordedSession(session string) string {
 }
 
 // WithErrorFunc gives the error of every call that failed to a function, for the log: the model is told only that there
-// is a problem. It may be called by several goroutines at once.
+// is a problem. Where the service has answered, the text of the error ends with the id by which its log has the call;
+// see RequestID. The function may be called by several goroutines at once.
 func WithErrorFunc(fn func(err error)) HandlerOption {
 	return func(h *Handler) { h.onError = fn }
 }

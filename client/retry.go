@@ -229,6 +229,7 @@ func (a *attempts) failed(ctx context.Context, err error) error {
 	if errors.Is(ctx.Err(), context.Canceled) && errorInfo(st) == nil {
 		err = status.FromContextError(ctx.Err()).Err() // it may have come in a pause
 	}
+	err = identified(err)
 	if unsure {
 		return &unsureError{err}
 	}

@@ -24,64 +24,144 @@ type arrivals struct {
 
 	running  atomic.Int64 // calls whose request has come and that have not ended
 	finished atomic.Int64 // such calls that have ended
-}
 
-// arrival is a request that is waited for.
-type arrival struct {
+	hooked  sync.Once // to draining
 	mu      sync.Mutex
-	over    bool // it has come, or is no longer waited for
-	timer   *time.Timer
-	unhooks []func() bool
+	waiting []*call     // whose requests are waited for, in no order
+	looked  int         // at how many of them it was looked for such that are gone
+	timer   *time.Timer // one for all, since nearly every request comes at once
+	due     time.Time   // when the timer fires, at the latest when the first wait is over; zero: it does not run
 }
 
-type arrivalKey struct{}
+// arrival is what arrivals know of a call.
+type arrival struct {
+	of       *arrivals
+	place    int // in waiting and counted from 1; 0: it is not waited for
+	deadline time.Time
+}
 
 // begin is the tap handle. It runs on the goroutine that reads the connection, with the transport locked.
 func (a *arrivals) begin(ctx context.Context, info *tap.Info) (context.Context, error) {
-	ctx, cancel := context.WithCancel(ctx)
-	r := &arrival{}
-	giveUp := func() {
-		if r.end() {
-			a.gaveUp()
-			cancel()
-		}
-	}
+	a.hooked.Do(func() { context.AfterFunc(a.draining, a.hurry) })
+	c := &call{arrival: arrival{of: a}, requestID: givenRequestID(info.Header[requestIDKey])}
+	c.Context, c.cancel = context.WithCancel(ctx)
 	wait := a.timeout
 	if accessTo(info.FullMethodName).need == needNothing {
 		wait = min(wait, strangerPatience)
 	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	if a.draining.Err() != nil {
 		wait = patience
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.timer = time.AfterFunc(wait, giveUp)
-	r.unhooks = []func() bool{
-		context.AfterFunc(a.draining, func() { time.AfterFunc(patience, giveUp) }),
-		context.AfterFunc(ctx, func() { r.end() }), // a client that gives up leaves nothing behind
-	}
-	return context.WithValue(ctx, arrivalKey{}, r), nil
+	now := time.Now()
+	a.forgetSome()
+	a.waiting = append(a.waiting, c)
+	c.arrival.place, c.arrival.deadline = len(a.waiting), now.Add(wait)
+	a.wake(now, c.arrival.deadline)
+	return c, nil
 }
 
-// end ends the wait. It returns false where that was over before.
-func (r *arrival) end() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.over {
-		return false
+// forgetSome looks at a few of the calls that are waited for, one after the other over time, and forgets those that are
+// gone: a client may open calls and give them up as fast as it can, and there are never many more kept than are open.
+func (a *arrivals) forgetSome() {
+	const some = 2
+	for range min(some, len(a.waiting)) {
+		if a.looked >= len(a.waiting) {
+			a.looked = 0
+		}
+		if c := a.waiting[a.looked]; c.Err() != nil {
+			a.remove(c)
+		} else {
+			a.looked++
+		}
 	}
-	r.over = true
-	r.timer.Stop()
-	for _, unhook := range r.unhooks {
-		unhook()
+}
+
+// wake has the timer fire at a time, unless it does before.
+func (a *arrivals) wake(now, at time.Time) {
+	switch {
+	case a.timer == nil:
+		a.timer = time.AfterFunc(at.Sub(now), a.giveUp)
+	case a.due.IsZero() || at.Before(a.due):
+		a.timer.Reset(at.Sub(now))
+	default:
+		return
 	}
-	return true
+	a.due = at
+}
+
+// giveUp ends the waits that are over.
+func (a *arrivals) giveUp() {
+	for _, c := range a.overdue() {
+		if c.Err() == nil { // Else its client gave up before.
+			a.gaveUp()
+			c.cancel()
+		}
+	}
+}
+
+// overdue returns the calls that are no longer waited for, and sets the timer for the others.
+func (a *arrivals) overdue() []*call {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	now := time.Now()
+	var over []*call
+	var next time.Time
+	for i := 0; i < len(a.waiting); {
+		c := a.waiting[i]
+		if !c.arrival.deadline.After(now) {
+			over = append(over, c)
+			a.remove(c) // Another is in its place.
+			continue
+		}
+		if next.IsZero() || c.arrival.deadline.Before(next) {
+			next = c.arrival.deadline
+		}
+		i++
+	}
+	a.due = time.Time{}
+	if !next.IsZero() {
+		a.wake(now, next)
+	}
+	return over
+}
+
+// hurry shortens the waits when the server begins to stop.
+func (a *arrivals) hurry() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	now := time.Now()
+	last := now.Add(patience)
+	for _, c := range a.waiting {
+		if c.arrival.deadline.After(last) {
+			c.arrival.deadline = last
+		}
+		a.wake(now, c.arrival.deadline)
+	}
+}
+
+// remove ends the wait for a call.
+func (a *arrivals) remove(c *call) {
+	last := len(a.waiting) - 1
+	a.waiting[last].arrival.place = c.arrival.place
+	a.waiting[c.arrival.place-1] = a.waiting[last]
+	a.waiting[last] = nil
+	a.waiting = a.waiting[:last]
+	c.arrival.place = 0
 }
 
 // arrived notes that the request of a call has come, or that its messages are waited for one by one.
 func arrived(ctx context.Context) {
-	if r, ok := ctx.Value(arrivalKey{}).(*arrival); ok {
-		r.end()
+	c := callFrom(ctx)
+	if c == nil || c.arrival.of == nil {
+		return
+	}
+	a := c.arrival.of
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if c.arrival.place > 0 {
+		a.remove(c)
 	}
 }
 

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -107,8 +108,8 @@ func TestArrivals(t *testing.T) {
 			ctx = beginCall(ctx, t, a)
 			cancel()
 			wantGivenUp(ctx, t, time.Hour, true)
-			if r := ctx.Value(arrivalKey{}).(*arrival); !r.over || r.timer.Stop() {
-				t.Error("the timer of a call that is gone still runs")
+			if len(a.waiting) > 0 || !a.due.IsZero() {
+				t.Error("a call that is gone is still waited for")
 			}
 		}, 0},
 	}
@@ -125,4 +126,55 @@ func TestArrivals(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A client that opens calls and gives them up leaves next to nothing behind, also before the time of a wait is over.
+func TestArrivals_GivenUpByClient(t *testing.T) {
+	a, gaveUp := newArrivals(t.Context())
+	const open, gone = 5, 1000
+	for range open {
+		beginCall(t.Context(), t, a)
+	}
+	for range gone {
+		ctx, cancel := context.WithCancel(t.Context())
+		beginCall(ctx, t, a)
+		cancel()
+	}
+	if got := len(a.waiting); got < open || got > 4*open {
+		t.Errorf("%d calls are waited for, want little more than the %d that are open", got, open)
+	}
+	if *gaveUp != 0 {
+		t.Errorf("counted %d requests that were given up, want none", *gaveUp)
+	}
+}
+
+// Many requests are waited for at a time, and each has its own.
+func TestArrivals_Many(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, _ := newArrivals(t.Context())
+		var gaveUp atomic.Int64
+		a.gaveUp = func() { gaveUp.Add(1) }
+		var late []context.Context
+		for i := range 100 {
+			ctx := beginCall(t.Context(), t, a)
+			if i%10 == 0 {
+				late = append(late, ctx)
+			} else {
+				defer arrived(ctx)
+			}
+			if i%2 == 0 {
+				arrived(beginCallOf(t.Context(), t, a, healthpb.Health_Check_FullMethodName))
+			}
+			time.Sleep(time.Second) // In the time of the bubble.
+		}
+		synctest.Wait()
+		for i, ctx := range late {
+			if got, want := ctx.Err() != nil, i*10 <= 40; got != want {
+				t.Errorf("request %d: given up is %t, want %t", i*10, got, want)
+			}
+		}
+		if got := gaveUp.Load(); got != 41 {
+			t.Errorf("counted %d requests that were given up, want 41", got)
+		}
+	})
 }

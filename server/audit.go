@@ -63,11 +63,15 @@ func (a *auditor) called(ctx context.Context, method string, err error) {
 	if err != nil {
 		outcome = code.Code(status.Code(err)).String()
 	}
-	trail := audit.FromContext(ctx)
-	trail.SetMethod(method)
-	events := trail.Events()
-	if len(events) == 0 && (accessTo(method).audited || denied(err)) {
-		events = append(events, trail.Common())
+	c := callFrom(ctx)
+	if !c.trail.HasEvents() && !accessTo(method).audited && !denied(err) {
+		return
+	}
+	c.trail.SetMethod(method)
+	common := c.told()
+	events := c.trail.Events()
+	if len(events) == 0 {
+		events = append(events, common)
 	}
 	for i := range events {
 		if events[i].Outcome == "" {

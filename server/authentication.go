@@ -6,18 +6,18 @@ import (
 
 	"google.golang.org/grpc"
 
-	"github.com/seed-7f2870e1/memoryd/server/internal/audit"
 	"github.com/seed-7f2870e1/memoryd/server/internal/auth"
 	"github.com/seed-7f2870e1/memoryd/server/internal/rpc"
 )
 
-// caller is who makes a call, or why that is not known.
+// caller is who makes a call, or why that is not known. The zero value is that nobody has asked yet.
 type caller struct {
 	principal *auth.Principal
 	err       error
 }
 
-type callerKey struct{}
+// known tells whether somebody has asked.
+func (c caller) known() bool { return c.principal != nil || c.err != nil }
 
 // callerOf finds out who makes a call. Without identity, everyone who can connect may do everything. A panic is an
 // error of this call, as in the layers: this may run before the first of them.
@@ -40,15 +40,15 @@ func (s *Server) callerOf(ctx context.Context) (c caller) {
 
 // authenticate is the layer that refuses who is not known.
 func (s *Server) authenticate(ctx context.Context) (context.Context, error) {
-	c, ok := ctx.Value(callerKey{}).(caller)
-	if !ok {
-		c = s.callerOf(ctx)
+	c, ctx := callIn(ctx)
+	if !c.caller.known() {
+		c.caller = s.callerOf(ctx)
 	}
-	if c.err != nil {
-		return nil, rpc.StatusError(c.err)
+	if err := c.caller.err; err != nil {
+		return nil, rpc.StatusError(err)
 	}
-	audit.FromContext(ctx).SetPrincipal(c.principal.Name, c.principal.Credential)
-	return auth.NewContext(ctx, c.principal), nil
+	c.trail.SetPrincipal(c.caller.principal.Name, c.caller.principal.Credential)
+	return ctx, nil
 }
 
 // callersFirst registers services so that the callers of unary methods are known before their requests are read: gRPC
@@ -80,14 +80,14 @@ func (r callersFirst) handler(fullMethod string, next grpc.MethodHandler) grpc.M
 		if r.server.auth == nil { // Nobody is refused, so that the layer of authentication is early enough.
 			return next(srv, ctx, dec, interceptor)
 		}
-		c := r.server.callerOf(ctx)
-		ctx = context.WithValue(ctx, callerKey{}, c)
-		if c.err == nil {
+		c, ctx := callIn(ctx)
+		c.caller = r.server.callerOf(ctx)
+		if c.caller.err == nil {
 			return next(srv, ctx, dec, interceptor)
 		}
 		info := &grpc.UnaryServerInfo{Server: srv, FullMethod: fullMethod}
 		return interceptor(ctx, nil, info, func(context.Context, any) (any, error) {
-			return nil, rpc.StatusError(c.err) // The layer of authentication does not let it come here.
+			return nil, rpc.StatusError(c.caller.err) // The layer of authentication does not let it come here.
 		})
 	}
 }

@@ -11,6 +11,9 @@ import (
 	"strings"
 	"time"
 
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/seed-7f2870e1/memoryd/server/kv"
 	"github.com/seed-7f2870e1/memoryd/server/memory"
 )
@@ -100,6 +103,16 @@ type Config struct {
 
 	// Channelz serves grpc.channelz.v1, which shows what gRPC does with its connections.
 	Channelz bool
+	// Pprof serves the profiles of package net/http/pprof below /debug/pprof/ on the side port, to callers who may
+	// administer all namespaces. It needs HTTP.
+	Pprof bool
+
+	// TracerProvider makes a span for every call of the services of memoryd, with its namespace and what became of it, and
+	// never a path or what memories contain. It stays the caller's to shut down, after Run has returned. nil: calls are
+	// not traced.
+	TracerProvider trace.TracerProvider
+	// Propagator finds the trace that a caller is in. nil is W3C Trace Context and Baggage.
+	Propagator propagation.TextMapPropagator
 
 	// Logger gets what happens, and never what memories contain. A logger that blocks blocks the calls that log. nil
 	// discards it.
@@ -148,6 +161,9 @@ func (c Config) Validate() error {
 	}
 	if err := c.validateKeyset(); err != nil {
 		return err
+	}
+	if c.Pprof && c.HTTP == "" {
+		return &ConfigError{"Pprof", c.Pprof, "it must be false, since there is no side port to serve profiles on"}
 	}
 	if c.MaxConcurrentCalls < 0 {
 		return &ConfigError{"MaxConcurrentCalls", c.MaxConcurrentCalls, "it must be 1 or more"}

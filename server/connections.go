@@ -55,7 +55,7 @@ type connections struct {
 	slowStrangers bool
 	closed        sparse // connections of strangers that were closed
 
-	traffic atomic.Int64 // reads and writes that came to something
+	received, sent atomic.Int64 // bytes
 
 	mu   sync.Mutex
 	open map[*connection]struct{}
@@ -78,6 +78,19 @@ func remoteAddress(addr net.Addr) netip.Addr {
 		return netip.Addr{}
 	}
 	return key
+}
+
+// receivedBytes returns how many bytes came on connections, those of TLS and HTTP/2 themselves included.
+func (c *connections) receivedBytes() int64 { return c.received.Load() }
+
+// sentBytes returns how many bytes were sent on connections, as receivedBytes does.
+func (c *connections) sentBytes() int64 { return c.sent.Load() }
+
+// count returns how many connections are open.
+func (c *connections) count() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.open)
 }
 
 // closeAll closes what is open.
@@ -204,7 +217,7 @@ func (c *connection) NetConn() net.Conn { return c.Conn }
 func (c *connection) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	if n > 0 {
-		c.of.traffic.Add(1)
+		c.of.received.Add(int64(n))
 		c.stranger.read(n)
 	}
 	return n, err
@@ -214,7 +227,7 @@ func (c *connection) Read(p []byte) (int, error) {
 func (c *connection) Write(p []byte) (int, error) {
 	n, err := c.Conn.Write(p)
 	if n > 0 {
-		c.of.traffic.Add(1)
+		c.of.sent.Add(int64(n))
 	}
 	return n, err
 }

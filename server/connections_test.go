@@ -233,7 +233,7 @@ func (l *flakyListener) Accept() (net.Conn, error) {
 	return l.Listener.Accept()
 }
 
-func TestConnections_Traffic(t *testing.T) {
+func TestConnections_Count(t *testing.T) {
 	c := newConnections(1, remoteAddress, slog.New(slog.DiscardHandler))
 	near, far := net.Pipe()
 	conn, err := c.add(near)
@@ -242,18 +242,25 @@ func TestConnections_Traffic(t *testing.T) {
 	}
 	defer func() { _ = conn.Close() }()
 	go func() {
-		_, _ = far.Write([]byte("x"))
+		_, _ = far.Write([]byte("abc"))
 		_, _ = io.Copy(io.Discard, far)
 	}()
-	for want, op := range []func([]byte) (int, error){conn.Read, conn.Write} {
-		if got := c.traffic.Load(); got != int64(want) {
-			t.Errorf("got %d signs of traffic, want %d", got, want)
-		}
-		if _, err := op(make([]byte, 1)); err != nil {
-			t.Fatal(err)
+	want := func(open int, received, sent int64) {
+		t.Helper()
+		if c.count() != open || c.receivedBytes() != received || c.sentBytes() != sent {
+			t.Errorf("got %d connections, %d bytes received and %d sent, want %d, %d and %d",
+				c.count(), c.receivedBytes(), c.sentBytes(), open, received, sent)
 		}
 	}
-	if got := c.traffic.Load(); got != 2 {
-		t.Errorf("got %d signs of traffic, want 2", got)
+	want(1, 0, 0)
+	if _, err := conn.Read(make([]byte, 10)); err != nil {
+		t.Fatal(err)
 	}
+	want(1, 3, 0)
+	if _, err := conn.Write(make([]byte, 5)); err != nil {
+		t.Fatal(err)
+	}
+	want(1, 3, 5)
+	_ = conn.Close()
+	want(0, 3, 5)
 }

@@ -10,10 +10,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/grpc-ecosystem/go-grpc-middleware/v2/interceptors"
 	"google.golang.org/grpc/health"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 
+	memoryv1 "github.com/seed-7f2870e1/memoryd/gen/memoryd/v1"
 	"github.com/seed-7f2870e1/memoryd/server/internal/ops"
 	"github.com/seed-7f2870e1/memoryd/server/internal/rpc"
 	"github.com/seed-7f2870e1/memoryd/server/kv"
@@ -92,14 +92,16 @@ func TestStoreHealth(t *testing.T) {
 func TestStoreHealth_Damaged(t *testing.T) {
 	log, store, checks := &logBuffer{}, &sickStore{}, health.NewServer()
 	h := newStoreHealth(store, checks, ops.NewMetrics(""), log.logger())
-	report, _ := callLogger{logger: log.logger(), metDamage: h.metDamage}.ServerReporter(t.Context(), interceptors.CallMeta{})
+	logger := &callLogger{logger: log.logger(), metDamage: h.metDamage}
+	c, ctx := callIn(t.Context())
+	ended := func(err error) { logger.ended(ctx, c, memoryv1.MemoryService_View_FullMethodName, err, 0) }
 	for _, err := range []error{nil, rpc.StatusError(kv.ErrReadOnly)} {
-		report.PostCall(err, 0)
+		ended(err)
 		h.check(t.Context())
 		wantServing(t, checks, healthpb.HealthCheckResponse_SERVING)
 	}
-	report.PostCall(rpc.StatusError(fmt.Errorf("view: %w", kv.ErrCorrupt)), 0)
-	report.PostCall(nil, 0)
+	ended(rpc.StatusError(fmt.Errorf("view: %w", kv.ErrCorrupt)))
+	ended(nil)
 	for range 2 {
 		h.check(t.Context())
 		wantServing(t, checks, healthpb.HealthCheckResponse_NOT_SERVING)

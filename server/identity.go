@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
-	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -211,17 +210,6 @@ func (s *security) loadClientCAs(_ context.Context, files [][]byte) ([]slog.Attr
 // credentials are those of all listeners.
 func (s *security) credentials() credentials.TransportCredentials {
 	return newTransportCredentials(s.tls)
-}
-
-// authenticateHTTP is what asks who makes a request to the side port; nil where identity is off.
-func (s *security) authenticateHTTP() func(*http.Request) error {
-	if s.auth == nil {
-		return nil
-	}
-	return func(r *http.Request) error {
-		_, err := s.auth.AuthenticateHTTP(r)
-		return err
-	}
 }
 
 // Preflight returns the error that New would return before it opens the store: for fields, addresses, and the files

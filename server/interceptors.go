@@ -4,10 +4,8 @@ import (
 	"context"
 	"strings"
 
-	"github.com/grpc-ecosystem/go-grpc-middleware/v2/interceptors"
 	grpcauth "github.com/grpc-ecosystem/go-grpc-middleware/v2/interceptors/auth"
 	"github.com/grpc-ecosystem/go-grpc-middleware/v2/interceptors/recovery"
-	"github.com/grpc-ecosystem/go-grpc-middleware/v2/interceptors/selector"
 	"google.golang.org/grpc"
 )
 
@@ -21,6 +19,7 @@ type interceptor struct {
 // chain returns the layers around every call, outermost first. The order matters:
 //
 //   - recovery is outermost, so that a panic in any layer ends one call and not the process.
+//   - identification is around all that answers or tells of a call, which then has the id of the call in it.
 //   - arrival is around all else, since it has waited for the request, and a stop waits for the end of a call.
 //   - metrics, logging and audit are outside all that can refuse a call, so that refusals are seen.
 //   - authentication and authorization are before limits, so that strangers use up nobody's share. Who calls a unary
@@ -31,27 +30,23 @@ func (s *Server) chain() []interceptor {
 	recovered := recovery.WithRecoveryHandlerContext(s.recovered)
 	recoveryUnary := recovery.UnaryServerInterceptor(recovered)
 	recoveryStream := recovery.StreamServerInterceptor(recovered)
-	log := callLogger{logger: s.logger, metDamage: s.storeHealth.metDamage, strangers: &sparse{now: s.cfg.now}}
+	log := &callLogger{
+		logger: s.logger, metDamage: s.storeHealth.metDamage, strangers: &sparse{now: s.cfg.now}, activity: s.activity,
+	}
 	auditor := s.auditor()
-	limit := newLimiter(s.cfg.MaxConcurrentCalls, s.cfg.MaxConcurrentBytes)
 	timeout := timeouts{call: s.cfg.CallTimeout, draining: s.draining, ended: s.ended}
 	return []interceptor{
 		{"recovery", recoveryUnary, recoveryStream},
+		{"identification", identifyUnary, identifyStream},
 		{"arrival", s.arrivals.unary, s.arrivals.stream},
 		{"metrics", s.metrics.Unary(), s.metrics.Stream()},
-		{"logging", interceptors.UnaryServerInterceptor(log), interceptors.StreamServerInterceptor(log)},
+		{"logging", log.unary, log.stream},
 		{"audit", auditor.unary, auditor.stream},
-		{
-			"authentication",
-			selector.UnaryServerInterceptor(grpcauth.UnaryServerInterceptor(s.authenticate), needsPrincipal),
-			selector.StreamServerInterceptor(grpcauth.StreamServerInterceptor(s.authenticate), needsPrincipal),
-		},
+		only(needsPrincipal, interceptor{
+			"authentication", grpcauth.UnaryServerInterceptor(s.authenticate), grpcauth.StreamServerInterceptor(s.authenticate),
+		}),
 		{"authorization", authorizeUnary, authorizeStream},
-		{
-			"limits",
-			selector.UnaryServerInterceptor(limit.unary, ownServices),
-			limit.stream,
-		},
+		{"limits", only(isOwn, interceptor{unary: s.limits.unary}).unary, s.limits.stream},
 		{"timeout", timeout.unary, timeout.stream},
 		{"recovery", recoveryUnary, recoveryStream},
 	}
@@ -65,18 +60,61 @@ func chainOptions(chain []interceptor) []grpc.ServerOption {
 		unary = append(unary, i.unary)
 		stream = append(stream, i.stream)
 	}
-	return []grpc.ServerOption{grpc.ChainUnaryInterceptor(unary...), grpc.ChainStreamInterceptor(stream...)}
+	return []grpc.ServerOption{grpc.UnaryInterceptor(chainUnary(unary)), grpc.ChainStreamInterceptor(stream...)}
+}
+
+// chainUnary makes one interceptor of layers, the outermost first. grpc.ChainUnaryInterceptor does the same with a
+// function for each layer that it makes anew for every call.
+func chainUnary(layers []grpc.UnaryServerInterceptor) grpc.UnaryServerInterceptor {
+	return func(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
+		c, ctx := callIn(ctx)
+		w := &c.walk
+		*w = walk{layers: layers, info: info, handler: handler, next: w.step}
+		return w.step(ctx, req)
+	}
+}
+
+// walk is the way of one call through layers, each of which goes on at most once.
+type walk struct {
+	layers  []grpc.UnaryServerInterceptor // that it has not come to yet
+	info    *grpc.UnaryServerInfo
+	handler grpc.UnaryHandler
+	next    grpc.UnaryHandler // is step
+}
+
+func (w *walk) step(ctx context.Context, req any) (any, error) {
+	if len(w.layers) == 0 {
+		return w.handler(ctx, req)
+	}
+	layer := w.layers[0]
+	w.layers = w.layers[1:]
+	return layer(ctx, req, w.info, w.next)
+}
+
+// only makes a layer one around the calls of the methods that match.
+func only(match func(method string) bool, layer interceptor) interceptor {
+	return interceptor{
+		layer.name,
+		func(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
+			if !match(info.FullMethod) {
+				return handler(ctx, req)
+			}
+			return layer.unary(ctx, req, info, handler)
+		},
+		func(srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
+			if !match(info.FullMethod) {
+				return handler(srv, ss)
+			}
+			return layer.stream(srv, ss, info, handler)
+		},
+	}
 }
 
 // needsPrincipal matches all but health checks, whose callers need not say who they are.
-var needsPrincipal = selector.MatchFunc(func(_ context.Context, call interceptors.CallMeta) bool {
-	return accessTo(call.FullMethod()).need != needNothing
-})
+func needsPrincipal(method string) bool { return accessTo(method).need != needNothing }
 
-// ownServices matches the services of memoryd, and so neither health checks, which tell of a server that is overloaded
-// too, nor reflection.
-var ownServices = selector.MatchFunc(func(_ context.Context, call interceptors.CallMeta) bool {
-	return isOwnService(call.Service)
-})
+// isOwn matches the methods of memoryd's own services, and so neither health checks, which tell of a server that is
+// overloaded too, nor reflection.
+func isOwn(method string) bool { return isOwnService(strings.TrimPrefix(method, "/")) }
 
 func isOwnService(service string) bool { return strings.HasPrefix(service, "memoryd.") }

@@ -21,12 +21,14 @@ import (
 // newChained returns a server that has only what its chain needs.
 func newChained(logger *slog.Logger) *Server {
 	never := context.Background()
+	cfg := Config{MaxConcurrentCalls: 1}.withDefaults()
 	return &Server{
-		cfg:      Config{MaxConcurrentCalls: 1}.withDefaults(),
+		cfg:      cfg,
 		logger:   logger,
 		metrics:  ops.NewMetrics("test"),
 		arrivals: &arrivals{draining: never},
 		conns:    newConnections(1, remoteAddress, logger),
+		limits:   newLimiter(cfg.MaxConcurrentCalls, cfg.MaxConcurrentBytes),
 		draining: never,
 		ended:    never,
 	}
@@ -116,7 +118,7 @@ func TestChain_Names(t *testing.T) {
 	for _, i := range newChained(slog.New(slog.DiscardHandler)).chain() {
 		got = append(got, i.name)
 	}
-	want := []string{"recovery", "arrival", "metrics", "logging", "audit", "authentication", "authorization", "limits", "timeout", "recovery"}
+	want := []string{"recovery", "identification", "arrival", "metrics", "logging", "audit", "authentication", "authorization", "limits", "timeout", "recovery"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
-	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -32,6 +31,7 @@ type limiter struct {
 
 	mostBytes int64
 	held      atomic.Int64 // bytes of requests
+	refused   atomic.Int64 // requests for their bytes
 }
 
 func newLimiter(calls int, bytes int64) *limiter {
@@ -42,28 +42,29 @@ func newLimiter(calls int, bytes int64) *limiter {
 	}
 }
 
-// acquire takes a slot for a call, unless there is none for its caller.
-func (l *limiter) acquire(ctx context.Context) (release func(), err error) {
-	name := auth.FromContext(ctx).Name
-	return take(l.slots, name, "principal")
-}
-
 // take takes a share of s. Its error is a status.
-func take[K comparable](s *shares[K], by K, who string) (giveBack func(), err error) {
+func take[K comparable](s *shares[K], by K, who string) error {
 	switch s.take(by) {
 	case noneLeft:
-		return nil, rpc.StatusError(fmt.Errorf("%w: all %d are taken", rpc.ErrOverloaded, s.most))
+		return rpc.StatusError(fmt.Errorf("%w: all %d are taken", rpc.ErrOverloaded, s.most))
 	case shareUsed:
-		return nil, rpc.StatusError(fmt.Errorf("%w: one %s may have %d of %d", rpc.ErrOverloaded, who, s.each, s.most))
+		return rpc.StatusError(fmt.Errorf("%w: one %s may have %d of %d", rpc.ErrOverloaded, who, s.each, s.most))
 	default:
-		return func() { s.give(by) }, nil
+		return nil
 	}
+}
+
+// acquire takes a slot for a call, unless there is none for its caller, under whose name it is to be given back.
+func (l *limiter) acquire(ctx context.Context) (name string, err error) {
+	name = auth.FromContext(ctx).Name
+	return name, take(l.slots, name, "principal")
 }
 
 // hold takes bytes of a request in, unless they would be too many.
 func (l *limiter) hold(bytes int64) error {
 	if held := l.held.Add(bytes); held > l.mostBytes {
 		l.held.Add(-bytes)
+		l.refused.Add(1)
 		return rpc.StatusError(fmt.Errorf("%w: a request of %d bytes, while others hold %d of %d", rpc.ErrOverloaded,
 			bytes, held-bytes, l.mostBytes))
 	}
@@ -71,11 +72,11 @@ func (l *limiter) hold(bytes int64) error {
 }
 
 func (l *limiter) unary(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
-	release, err := l.acquire(ctx)
+	name, err := l.acquire(ctx)
 	if err != nil {
 		return nil, err
 	}
-	defer release()
+	defer l.slots.give(name)
 	size := messageBytes(req)
 	if err := l.hold(size); err != nil {
 		return nil, err
@@ -87,7 +88,7 @@ func (l *limiter) unary(ctx context.Context, req any, _ *grpc.UnaryServerInfo, h
 // stream gives a stream its slot once its first message has come and may be acted upon, so that whoever opens streams
 // and says nothing on them takes nobody's slot; and at once where it is not about a namespace.
 func (l *limiter) stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
-	if !isOwnService(strings.TrimPrefix(info.FullMethod, "/")) {
+	if !isOwn(info.FullMethod) {
 		return l.watch(srv, ss, handler)
 	}
 	limited := &limitedStream{ServerStream: ss, limiter: l}
@@ -105,11 +106,10 @@ func (l *limiter) watch(srv any, ss grpc.ServerStream, handler grpc.StreamHandle
 	if p, ok := peer.FromContext(ss.Context()); ok {
 		address = remoteAddress(p.Addr)
 	}
-	giveBack, err := take(l.watches, address, "address")
-	if err != nil {
+	if err := take(l.watches, address, "address"); err != nil {
 		return err
 	}
-	defer giveBack()
+	defer l.watches.give(address)
 	return handler(srv, ss)
 }
 
@@ -125,15 +125,17 @@ type limitedStream struct {
 	grpc.ServerStream
 	limiter *limiter
 
-	mu      sync.Mutex // a receive that was left behind may come to its end after the stream
-	release func()     // of the slot; nil where it has none yet
-	ended   bool
-	held    int64
+	mu    sync.Mutex // a receive that was left behind may come to its end after the stream
+	name  string     // of the principal
+	begun bool       // it has its slot
+	ended bool
+	held  int64
 }
 
 // begin takes the slot of the stream.
 func (s *limitedStream) begin() (err error) {
-	s.release, err = s.limiter.acquire(s.Context())
+	s.name, err = s.limiter.acquire(s.Context())
+	s.begun = err == nil
 	return err
 }
 
@@ -148,7 +150,7 @@ func (s *limitedStream) RecvMsg(m any) error {
 	if s.ended {
 		return nil
 	}
-	if s.release == nil {
+	if !s.begun {
 		if err := s.begin(); err != nil {
 			return err
 		}
@@ -165,7 +167,7 @@ func (s *limitedStream) end() {
 	defer s.mu.Unlock()
 	s.ended = true
 	s.limiter.held.Add(-s.held)
-	if s.release != nil {
-		s.release()
+	if s.begun {
+		s.limiter.slots.give(s.name)
 	}
 }

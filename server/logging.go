@@ -5,16 +5,14 @@ import (
 	"errors"
 	"io"
 	"log/slog"
-	"sync"
 	"time"
 
-	"github.com/grpc-ecosystem/go-grpc-middleware/v2/interceptors"
+	"go.opentelemetry.io/otel/trace"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 
-	memoryv1 "github.com/seed-7f2870e1/memoryd/gen/memoryd/v1"
-	"github.com/seed-7f2870e1/memoryd/server/internal/audit"
+	"github.com/seed-7f2870e1/memoryd/server/internal/activity"
 	"github.com/seed-7f2870e1/memoryd/server/internal/auth"
 	"github.com/seed-7f2870e1/memoryd/server/internal/rpc"
 	"github.com/seed-7f2870e1/memoryd/server/memory"
@@ -24,91 +22,95 @@ import (
 // what memories contain never gets into a log.
 type callLogger struct {
 	logger    *slog.Logger
-	metDamage func()  // is told of a call that met damaged data
-	strangers *sparse // calls without a valid credential that are too many for a line each
+	metDamage func()             // is told of a call that met damaged data
+	strangers *sparse            // calls without a valid credential that are too many for a line each
+	activity  *activity.Activity // nil: nobody asks for it
 }
 
-// ServerReporter implements interceptors.ServerReportable.
-func (l callLogger) ServerReporter(ctx context.Context, call interceptors.CallMeta) (
-	interceptors.Reporter, context.Context,
-) {
-	ctx, trail := audit.NewContext(ctx)
-	if p, ok := peer.FromContext(ctx); ok {
-		trail.SetPeer(p.Addr.String())
+func (l *callLogger) unary(
+	ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler,
+) (any, error) {
+	began := time.Now()
+	c := callFrom(ctx)
+	c.received(req)
+	resp, err := handler(ctx, req)
+	if err == nil {
+		c.sent(resp)
 	}
-	return &callReport{ctx: ctx, callLogger: l, call: call, trail: trail}, ctx
+	l.ended(ctx, c, info.FullMethod, err, time.Since(began))
+	return resp, err
 }
 
-// callReport is what is known of one call.
-type callReport struct {
-	callLogger
-	ctx  context.Context
-	call interceptors.CallMeta
-	// trail is what the layers within tell of the call; the audit trail has it too.
-	trail *audit.Trail
-
-	mu        sync.Mutex // messages of a stream may come while the call ends
-	namespace string
-	result    *memoryv1.ToolResult
+func (l *callLogger) stream(
+	srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler,
+) error {
+	began := time.Now()
+	ctx := ss.Context()
+	c := callFrom(ctx)
+	err := handler(srv, &loggedStream{ss, c})
+	l.ended(ctx, c, info.FullMethod, err, time.Since(began))
+	return err
 }
 
-// PostMsgReceive implements interceptors.Reporter.
-func (r *callReport) PostMsgReceive(req any, err error, _ time.Duration) {
-	if err != nil {
-		return
-	}
-	if put, ok := req.(*memoryv1.PutRequest); ok {
-		req = put.GetHeader()
-	}
-	if m, ok := req.(interface{ GetNamespace() string }); ok && m.GetNamespace() != "" {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		r.namespace = m.GetNamespace()
-	}
+// loggedStream is a stream whose call knows of the messages.
+type loggedStream struct {
+	grpc.ServerStream
+	call *call
 }
 
-// PostMsgSend implements interceptors.Reporter.
-func (r *callReport) PostMsgSend(resp any, err error, _ time.Duration) {
-	if err != nil {
-		return
+// RecvMsg implements grpc.ServerStream.
+func (s *loggedStream) RecvMsg(m any) error {
+	err := s.ServerStream.RecvMsg(m)
+	if err == nil {
+		s.call.received(m)
 	}
-	if get, ok := resp.(*memoryv1.GetResponse); ok {
-		resp = get.GetHeader()
-	}
-	if m, ok := resp.(interface{ GetResult() *memoryv1.ToolResult }); ok && m.GetResult() != nil {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		r.result = m.GetResult()
-	}
+	return err
 }
 
-// PostCall implements interceptors.Reporter.
-func (r *callReport) PostCall(err error, duration time.Duration) {
+// SendMsg implements grpc.ServerStream.
+func (s *loggedStream) SendMsg(m any) error {
+	err := s.ServerStream.SendMsg(m)
+	if err == nil {
+		s.call.sent(m)
+	}
+	return err
+}
+
+// ended tells of a call that has ended.
+func (l *callLogger) ended(ctx context.Context, c *call, method string, err error, took time.Duration) {
 	if errors.Is(err, io.EOF) {
 		err = nil
 	}
-	if status.Code(err) == codes.DataLoss {
-		r.metDamage()
+	code := status.Code(err)
+	if code == codes.DataLoss {
+		l.metDamage()
 	}
-	if auth.IsThrottled(err) {
-		if times, due := r.strangers.note(); due {
-			r.logger.WarnContext(r.ctx, "calls without a valid credential come too often for a line each",
-				"peer", r.trail.Common().Peer, "times", times)
+	namespace, result := c.about()
+	l.activity.Note(activity.Call{
+		Method: method, Namespace: namespace, Failed: err != nil || result.GetIsError(), Took: took,
+	})
+	if err != nil && auth.IsThrottled(err) {
+		if times, due := l.strangers.note(); due {
+			l.logger.WarnContext(ctx, "calls without a valid credential come too often for a line each",
+				"peer", c.told().Peer, "times", times)
 		}
 		return
 	}
-	level := r.level(status.Code(err))
-	if !r.logger.Enabled(r.ctx, level) {
+	level := levelOf(method, code)
+	if !l.logger.Enabled(ctx, level) {
 		return
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
+	common := c.told()
 	attrs := []slog.Attr{
-		slog.String("method", r.call.FullMethod()),
-		slog.String("code", status.Code(err).String()),
-		slog.Duration("duration", duration),
+		slog.String("method", method),
+		slog.String("code", code.String()),
+		slog.Duration("duration", took),
+		slog.String(keyXRequestID, common.XRequestID),
 	}
-	common := r.trail.Common()
+	if span := trace.SpanContextFromContext(ctx); span.IsValid() {
+		attrs = append(attrs,
+			slog.String("trace_id", span.TraceID().String()), slog.String("span_id", span.SpanID().String()))
+	}
 	if common.Peer != "" {
 		attrs = append(attrs, slog.String("peer", common.Peer))
 	}
@@ -118,21 +120,24 @@ func (r *callReport) PostCall(err error, duration time.Duration) {
 	if common.Credential != "" {
 		attrs = append(attrs, slog.String("credential", common.Credential))
 	}
-	if r.namespace != "" {
-		attrs = append(attrs, slog.String("namespace", bounded(r.namespace)))
+	if namespace != "" {
+		attrs = append(attrs, slog.String("namespace", bounded(namespace)))
 	}
-	if r.result != nil {
-		attrs = append(attrs, slog.String("reason", rpc.ReasonLabel(r.result.GetReason())))
+	if result != nil {
+		attrs = append(attrs, slog.String("reason", rpc.ReasonLabel(result.GetReason())))
 	}
 	if err != nil {
 		attrs = append(attrs, slog.String("error", rpc.Cause(err).Error()))
 	}
-	r.logger.LogAttrs(r.ctx, level, "call", attrs...)
+	l.logger.LogAttrs(ctx, level, "call", attrs...)
 }
 
-// level is how much the end of a call deserves attention: debug where all is well, info for what callers do wrong,
+// keyXRequestID is the key of the request id of a call in the log. The audit trail has the same.
+const keyXRequestID = "x_request_id"
+
+// levelOf is how much the end of a call deserves attention: debug where all is well, info for what callers do wrong,
 // warn for what the service could not do in time, error for its own faults.
-func (r *callReport) level(code codes.Code) slog.Level {
+func levelOf(method string, code codes.Code) slog.Level {
 	switch code {
 	case codes.OK:
 		return slog.LevelDebug
@@ -141,7 +146,7 @@ func (r *callReport) level(code codes.Code) slog.Level {
 	case codes.Unavailable, codes.ResourceExhausted, codes.DeadlineExceeded:
 		return slog.LevelWarn
 	default:
-		if !isOwnService(r.call.Service) {
+		if !isOwn(method) {
 			return slog.LevelDebug
 		}
 		return slog.LevelInfo

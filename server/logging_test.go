@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/grpc-ecosystem/go-grpc-middleware/v2/interceptors"
 	"google.golang.org/grpc/codes"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/status"
 
 	memoryv1 "github.com/seed-7f2870e1/memoryd/gen/memoryd/v1"
@@ -33,7 +33,7 @@ func callLines(t *testing.T, log *logBuffer) []string {
 		if fields["msg"] != "call" {
 			continue
 		}
-		for _, key := range []string{"time", "msg", "duration", "peer"} {
+		for _, key := range []string{"time", "msg", "duration", "peer", "x_request_id"} {
 			if fields[key] == nil {
 				t.Errorf("the log line lacks %s: %s", key, line)
 			}
@@ -52,12 +52,12 @@ func callLines(t *testing.T, log *logBuffer) []string {
 // Calls of strangers that come too often have one line a minute.
 func TestLog_Strangers(t *testing.T) {
 	log, now := &logBuffer{}, time.Unix(0, 0)
-	l := callLogger{logger: log.logger(), strangers: &sparse{now: func() time.Time { return now }}}
+	l := &callLogger{logger: log.logger(), strangers: &sparse{now: func() time.Time { return now }}}
 	a := auth.New(auth.Options{Throttle: auth.Throttle{Burst: 1}, Now: func() time.Time { return now }})
 	fail := func() {
 		_, err := a.Authenticate(t.Context())
-		report, _ := l.ServerReporter(t.Context(), interceptors.CallMeta{Service: "memoryd.v1.MemoryService", Method: "View"})
-		report.PostCall(rpc.StatusError(err), 0)
+		c, ctx := callIn(t.Context())
+		l.ended(ctx, c, memoryv1.MemoryService_View_FullMethodName, rpc.StatusError(err), 0)
 	}
 	wantLines := func(calls, warnings int) {
 		t.Helper()
@@ -173,30 +173,29 @@ func TestLog_CauseIsNotForCallers(t *testing.T) {
 }
 
 func TestLog_Level(t *testing.T) {
-	own := callReport{call: interceptors.CallMeta{Service: "memoryd.v1.MemoryService"}}
-	health := callReport{call: interceptors.CallMeta{Service: "grpc.health.v1.Health"}}
+	const own, health = memoryv1.MemoryService_View_FullMethodName, healthpb.Health_Check_FullMethodName
 	tests := []struct {
-		report *callReport
+		method string
 		code   codes.Code
 		want   slog.Level
 	}{
-		{&own, codes.OK, slog.LevelDebug},
-		{&own, codes.InvalidArgument, slog.LevelInfo},
-		{&own, codes.NotFound, slog.LevelInfo},
-		{&own, codes.Canceled, slog.LevelInfo},
-		{&own, codes.ResourceExhausted, slog.LevelWarn},
-		{&own, codes.DeadlineExceeded, slog.LevelWarn},
-		{&own, codes.Unavailable, slog.LevelWarn},
-		{&own, codes.Internal, slog.LevelError},
-		{&own, codes.Unknown, slog.LevelError},
-		{&own, codes.DataLoss, slog.LevelError},
-		{&health, codes.OK, slog.LevelDebug},
-		{&health, codes.NotFound, slog.LevelDebug},
-		{&health, codes.Canceled, slog.LevelDebug},
+		{own, codes.OK, slog.LevelDebug},
+		{own, codes.InvalidArgument, slog.LevelInfo},
+		{own, codes.NotFound, slog.LevelInfo},
+		{own, codes.Canceled, slog.LevelInfo},
+		{own, codes.ResourceExhausted, slog.LevelWarn},
+		{own, codes.DeadlineExceeded, slog.LevelWarn},
+		{own, codes.Unavailable, slog.LevelWarn},
+		{own, codes.Internal, slog.LevelError},
+		{own, codes.Unknown, slog.LevelError},
+		{own, codes.DataLoss, slog.LevelError},
+		{health, codes.OK, slog.LevelDebug},
+		{health, codes.NotFound, slog.LevelDebug},
+		{health, codes.Canceled, slog.LevelDebug},
 	}
 	for _, tt := range tests {
-		if got := tt.report.level(tt.code); got != tt.want {
-			t.Errorf("%s of %s: got %v, want %v", tt.code, tt.report.call.Service, got, tt.want)
+		if got := levelOf(tt.method, tt.code); got != tt.want {
+			t.Errorf("%s of %s: got %v, want %v", tt.code, tt.method, got, tt.want)
 		}
 	}
 }

@@ -14,6 +14,8 @@ import (
 // error".
 func (s *Server) recovered(ctx context.Context, p any) error {
 	method, _ := grpc.Method(ctx)
-	s.logger.ErrorContext(ctx, "panic in a call", "method", method, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
-	return rpc.StatusError(fmt.Errorf("panic: %v", p))
+	c, ctx := callIn(ctx)
+	s.logger.ErrorContext(ctx, "panic in a call", "method", method, keyXRequestID, c.id(), "panic", fmt.Sprint(p),
+		"stack", string(debug.Stack()))
+	return rpc.WithRequestID(rpc.StatusError(fmt.Errorf("panic: %v", p)), c.id())
 }

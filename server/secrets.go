@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"log/slog"
+	"time"
 
 	"github.com/seed-7f2870e1/memoryd/server/internal/ops"
 	"github.com/seed-7f2870e1/memoryd/server/internal/screen"
@@ -10,7 +11,10 @@ import (
 )
 
 // screener is what finds secrets for package memory.
-type screener struct{ rules *screen.Screener }
+type screener struct {
+	rules   *screen.Screener
+	metrics *ops.Metrics
+}
 
 // Turn implements memory.Screener.
 func (s screener) Turn(ctx context.Context, namespace string, size int) (end func(), err error) {
@@ -19,7 +23,9 @@ func (s screener) Turn(ctx context.Context, namespace string, size int) (end fun
 
 // Scan implements memory.Screener.
 func (s screener) Scan(ctx context.Context, text string) ([]memory.SecretFinding, error) {
+	began := time.Now()
 	found, err := s.rules.Scan(ctx, text)
+	s.metrics.Screened(time.Since(began))
 	if err != nil {
 		return nil, err
 	}

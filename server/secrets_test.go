@@ -274,7 +274,7 @@ func BenchmarkCreate_Secrets(b *testing.B) {
 					b.Fatal(err)
 				}
 				defer func() { _ = store.Close() }()
-				rules := screener{screen.New()}
+				rules := screener{screen.New(), ops.NewMetrics("")}
 				if _, err := rules.Scan(b.Context(), "loads the rules"); err != nil {
 					b.Fatal(err)
 				}
@@ -308,7 +308,7 @@ func BenchmarkInsert_Secrets(b *testing.B) {
 		policy memory.SecretsPolicy
 	}{{"off", memory.SecretsOff}, {"report", memory.SecretsReport}, {"refuse", memory.SecretsRefuse}} {
 		b.Run(policy.name, func(b *testing.B) {
-			rules := screener{screen.New()}
+			rules := screener{screen.New(), ops.NewMetrics("")}
 			if _, err := rules.Scan(b.Context(), "loads the rules"); err != nil {
 				b.Fatal(err)
 			}

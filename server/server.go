@@ -28,6 +28,7 @@ import (
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/reflection"
 
+	"github.com/seed-7f2870e1/memoryd/server/internal/activity"
 	"github.com/seed-7f2870e1/memoryd/server/internal/audit"
 	"github.com/seed-7f2870e1/memoryd/server/internal/auth"
 	"github.com/seed-7f2870e1/memoryd/server/internal/ops"
@@ -48,6 +49,7 @@ const (
 	maxConnections    = 8192             // for calls; about 70 KB each
 	maxHTTPConns      = 32               // of the side port
 	maxStreamsPerConn = 256              // calls at once on one connection; the client queues more
+	streamWorkers     = 128              // goroutines that are kept, since the stack of a new one has to grow first
 	maxHeaderBytes    = 32 << 10         // of one call
 	bufferBytes       = 32 << 10         // of the socket, each way
 	handshakeTimeout  = 10 * time.Second // until a connection speaks HTTP/2
@@ -87,6 +89,7 @@ type Server struct {
 	grpc        *grpc.Server
 	health      *health.Server
 	metrics     *ops.Metrics
+	activity    *activity.Activity
 	backups     *backupSchedule // nil where there is none
 	sweeper     *sweeper
 	sealing     *sealing // nil where the store is not encrypted
@@ -98,6 +101,7 @@ type Server struct {
 	storeHealth *storeHealth
 	arrivals    *arrivals
 	conns       *connections // of calls
+	limits      *limiter
 
 	// draining is done when the server begins to stop, which startDraining says.
 	draining      context.Context
@@ -140,9 +144,9 @@ func New(ctx context.Context, cfg Config) (_ *Server, err error) {
 		return nil, err
 	}
 	opened.add(closeStore)
-	tree, err := memory.New(store, memory.Options{
+	tree, err := memory.New(traced(store, cfg), memory.Options{
 		Defaults: cfg.Defaults, RequestWindow: cfg.RequestWindow,
-		Screener: screener{screen.New()}, Report: secretReporter{cfg.Logger, metrics}.report,
+		Screener: screener{screen.New(), metrics}, Report: secretReporter{cfg.Logger, metrics}.report,
 	})
 	if err != nil {
 		return nil, err
@@ -155,15 +159,17 @@ func New(ctx context.Context, cfg Config) (_ *Server, err error) {
 		closeStore: closeStore,
 		health:     health.NewServer(),
 		metrics:    metrics,
+		activity:   newActivity(cfg),
 		security:   sec,
 		auth:       sec.auth,
 		started:    make(chan struct{}),
 	}
 	if stats, ok := kv.As[kv.StatsReporter](store); ok {
 		s.metrics.Store(stats.Stats)
-		stats.ObserveCommits(s.metrics.Committed)
+		stats.ObserveCommits(s.committed)
 	}
 	if s.sealing = newSealing(cfg, store, s.metrics); s.sealing != nil {
+		s.metrics.DataKeys(0, 0, 0)
 		sec.reloads.watch(s.sealing.reloadable())
 	}
 	if s.auditLog, err = openAuditLog(cfg); err != nil {
@@ -182,6 +188,8 @@ func New(ctx context.Context, cfg Config) (_ *Server, err error) {
 	s.arrivals = &arrivals{timeout: cfg.CallTimeout, draining: s.draining, gaveUp: s.metrics.RequestGivenUp}
 	s.conns = newConnections(maxConnections, remoteAddress, cfg.Logger)
 	s.conns.slowStrangers = s.auth != nil
+	s.limits = newLimiter(cfg.MaxConcurrentCalls, cfg.MaxConcurrentBytes)
+	s.metrics.Load(s.loadMetrics())
 	for _, a := range addresses {
 		l, err := listen(ctx, a, cfg.SocketMode)
 		if err != nil {
@@ -203,10 +211,13 @@ func New(ctx context.Context, cfg Config) (_ *Server, err error) {
 func (s *Server) register(store kv.Store, tree *memory.Memory) {
 	s.storeHealth = newStoreHealth(store, s.health, s.metrics, s.logger) // The chain tells it of damage.
 	opts := append(transportOptions(s.cfg.times), grpc.Creds(s.security.credentials()), grpc.InTapHandle(s.arrivals.begin))
+	opts = append(opts, tracingOptions(s.cfg)...)
 	s.grpc = grpc.NewServer(append(opts, chainOptions(s.chain())...)...)
 	backuper, _ := kv.As[kv.Backuper](store)
 	registrar := callersFirst{s.grpc, s}
-	rpc.Register(registrar, rpc.Options{Memory: tree, Backuper: backuper, Recorder: s.metrics})
+	rpc.Register(registrar, rpc.Options{
+		Memory: tree, Backuper: backuper, Recorder: s.metrics, Activity: s.activityOptions(store),
+	})
 	healthpb.RegisterHealthServer(registrar, s.health)
 	reflection.Register(s.grpc)
 	if s.cfg.Channelz {
@@ -264,6 +275,7 @@ func transportOptions(times timings) []grpc.ServerOption {
 		grpc.MaxRecvMsgSize(MaxRequestBytes),
 		grpc.MaxSendMsgSize(MaxResponseBytes),
 		grpc.MaxConcurrentStreams(maxStreamsPerConn),
+		grpc.NumStreamWorkers(streamWorkers),
 		grpc.MaxHeaderListSize(maxHeaderBytes),
 		grpc.ConnectionTimeout(times.handshake),
 		grpc.ReadBufferSize(bufferBytes),
@@ -372,7 +384,7 @@ func (s *Server) drain() error {
 	defer timeout.Stop()
 	quiet := time.NewTicker(patience)
 	defer quiet.Stop()
-	seen := s.activity()
+	seen := s.progress()
 	for {
 		select {
 		case <-drained:
@@ -380,7 +392,7 @@ func (s *Server) drain() error {
 		case <-quiet.C:
 			// gRPC waits for connections to shake hands, for clients to acknowledge the end of theirs, and for answers
 			// to be taken. Where no call has run and no byte has come or gone for as long as that, nothing is to come.
-			now := s.activity()
+			now := s.progress()
 			if now == seen && s.arrivals.running.Load() == 0 {
 				s.conns.closeAll()
 			}
@@ -394,8 +406,10 @@ func (s *Server) drain() error {
 	}
 }
 
-// activity is a number that differs whenever a call has ended, or something was sent or received.
-func (s *Server) activity() int64 { return s.arrivals.finished.Load() + s.conns.traffic.Load() }
+// progress is a number that grows whenever a call has ended, or something was sent or received.
+func (s *Server) progress() int64 {
+	return s.arrivals.finished.Load() + s.conns.receivedBytes() + s.conns.sentBytes()
+}
 
 func (s *Server) startAttrs() []any {
 	addresses := make([]string, len(s.listeners))

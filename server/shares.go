@@ -7,13 +7,14 @@ import "sync"
 type shares[K comparable] struct {
 	most, each int
 
-	mu    sync.Mutex
-	taken int
-	by    map[K]int // without those who have none
+	mu      sync.Mutex
+	taken   int
+	by      map[K]int        // without those who have none
+	refused map[taking]int64 // how often, by why
 }
 
 func newShares[K comparable](most, each int) *shares[K] {
-	return &shares[K]{most: most, each: max(each, 1), by: map[K]int{}}
+	return &shares[K]{most: most, each: max(each, 1), by: map[K]int{}, refused: map[taking]int64{}}
 }
 
 // taking is what became of an attempt to take one.
@@ -32,8 +33,10 @@ func (s *shares[K]) take(by K) taking {
 	var nobody K
 	switch {
 	case s.taken >= s.most:
+		s.refused[noneLeft]++
 		return noneLeft
 	case by != nobody && s.by[by] >= s.each:
+		s.refused[shareUsed]++
 		return shareUsed
 	}
 	s.taken++
@@ -41,6 +44,20 @@ func (s *shares[K]) take(by K) taking {
 		s.by[by]++
 	}
 	return took
+}
+
+// count returns how many are taken.
+func (s *shares[K]) count() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return int64(s.taken)
+}
+
+// refusals returns how often take has refused one for a reason.
+func (s *shares[K]) refusals(why taking) int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.refused[why]
 }
 
 // give gives back what take took.

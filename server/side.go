@@ -7,6 +7,7 @@ import (
 
 	"google.golang.org/grpc/peer"
 
+	"github.com/seed-7f2870e1/memoryd/server/internal/auth"
 	"github.com/seed-7f2870e1/memoryd/server/internal/ops"
 )
 
@@ -15,6 +16,9 @@ func (s *Server) newSideServer() *http.Server {
 	opts := ops.Options{
 		Metrics: s.metrics, Ready: s.ready, Authenticate: s.authenticateHTTP(), ConnContext: withSocket, Logger: s.logger,
 	}
+	if s.cfg.Pprof {
+		opts.MayProfile = s.mayProfile
+	}
 	if s.security.tls != nil {
 		opts.TLS = s.security.tls.config("h2", "http/1.1")
 	}
@@ -22,18 +26,23 @@ func (s *Server) newSideServer() *http.Server {
 }
 
 // authenticateHTTP is what asks who makes a request to the side port, and counts failures; nil where identity is off.
-func (s *Server) authenticateHTTP() func(*http.Request) error {
-	authenticate := s.security.authenticateHTTP()
-	if authenticate == nil {
+func (s *Server) authenticateHTTP() func(*http.Request) (context.Context, error) {
+	if s.auth == nil {
 		return nil
 	}
-	return func(r *http.Request) error {
-		err := authenticate(r)
+	return func(r *http.Request) (context.Context, error) {
+		p, err := s.auth.AuthenticateHTTP(r)
 		if err != nil {
 			s.metrics.AuthenticationFailed()
+			return nil, err
 		}
-		return err
+		return auth.NewContext(r.Context(), p), nil
 	}
+}
+
+// mayProfile tells whether the sender of a request may read profiles, which are of the whole process, as channelz is.
+func (s *Server) mayProfile(r *http.Request) bool {
+	return s.auth == nil || auth.FromContext(r.Context()).MayEverywhere(auth.Admin)
 }
 
 // serveSide serves the side port on a listener: unix sockets are plain, as they are for calls.

@@ -36,8 +36,9 @@ type sweeper struct {
 	metrics *ops.Metrics
 	// audit writes a line of the audit trail.
 	audit func(ctx context.Context, e audit.Event)
-	// after is time.After.
+	// after is time.After, and now time.Now.
 	after func(time.Duration) <-chan time.Time
+	now   func() time.Time
 
 	// floor is when every file counted as viewed, as was last seen; zero before.
 	floor time.Time
@@ -47,7 +48,8 @@ type sweeper struct {
 
 func newSweeper(m *memory.Memory, auditor *auditor, metrics *ops.Metrics, logger *slog.Logger) *sweeper {
 	return &sweeper{
-		memory: m, logger: logger, metrics: metrics, audit: auditor.write, after: time.After,
+		memory: m, logger: logger, metrics: metrics, audit: auditor.write,
+		after: time.After, now: time.Now,
 		recording: trouble{logger: logger, failed: "cannot record when files were viewed", well: "views are recorded again"},
 		expiring:  trouble{logger: logger, failed: "cannot remove all files that expire", well: "files expire again"},
 	}
@@ -123,6 +125,7 @@ func (s *sweeper) watchFloor(ctx context.Context) {
 
 // expire makes one pass, and returns what tells when to go on where there is more to do at once.
 func (s *sweeper) expire(ctx context.Context) <-chan time.Time {
+	began := s.now()
 	removed := map[string]int{} // by namespace
 	report, err := s.memory.Expire(ctx, func(file memory.ExpiredFile) {
 		event := audit.Event{
@@ -146,7 +149,8 @@ func (s *sweeper) expire(ctx context.Context) <-chan time.Time {
 	if ctx.Err() != nil {
 		return nil
 	}
-	s.metrics.Swept(err == nil)
+	ended := s.now()
+	s.metrics.Swept(err == nil, report.More, ended, ended.Sub(began))
 	s.expiring.note(ctx, err)
 	if !report.More {
 		return nil

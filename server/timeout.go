@@ -2,7 +2,7 @@ package server
 
 import (
 	"context"
-	"strings"
+	"sync"
 	"time"
 
 	"google.golang.org/grpc"
@@ -24,9 +24,83 @@ type timeouts struct {
 }
 
 func (t timeouts) unary(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
-	ctx, cancel := context.WithTimeout(ctx, t.call)
-	defer cancel()
-	return handler(ctx, req)
+	c, ctx := callIn(ctx)
+	bounded := &c.timeout
+	bounded.Context, bounded.deadline = ctx, time.Now().Add(t.call)
+	defer bounded.cancel()
+	return handler(bounded, req)
+}
+
+// lazyTimeout is a context with a deadline that costs a timer only where somebody waits for it. Most calls merely ask
+// whether it has passed.
+type lazyTimeout struct {
+	context.Context
+	deadline time.Time
+
+	mu     sync.Mutex
+	ended  bool
+	waited context.Context // nil as long as nobody waits
+	end    context.CancelFunc
+}
+
+// Deadline implements context.Context.
+func (c *lazyTimeout) Deadline() (time.Time, bool) {
+	if outer, ok := c.Context.Deadline(); ok && outer.Before(c.deadline) {
+		return outer, true
+	}
+	return c.deadline, true
+}
+
+// Done implements context.Context.
+func (c *lazyTimeout) Done() <-chan struct{} {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.waited == nil {
+		c.waited, c.end = context.WithDeadline(c.Context, c.deadline)
+		if c.ended {
+			c.end()
+		}
+	}
+	return c.waited.Done()
+}
+
+// Err implements context.Context.
+func (c *lazyTimeout) Err() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case c.waited != nil:
+		return c.waited.Err()
+	case c.Context.Err() != nil:
+		return c.Context.Err()
+	case c.ended:
+		return context.Canceled
+	case !time.Now().Before(c.deadline):
+		return context.DeadlineExceeded
+	default:
+		return nil
+	}
+}
+
+// Value implements context.Context. What package context asks for, so that contexts within end without a goroutine
+// each, is known to the context that somebody waits for.
+func (c *lazyTimeout) Value(key any) any {
+	c.mu.Lock()
+	within := c.waited
+	c.mu.Unlock()
+	if within == nil {
+		within = c.Context
+	}
+	return within.Value(key)
+}
+
+func (c *lazyTimeout) cancel() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.ended = true
+	if c.end != nil {
+		c.end()
+	}
 }
 
 func (t timeouts) stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
@@ -37,7 +111,7 @@ func (t timeouts) stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerI
 	case info.FullMethod == memoryv1.AdminService_Backup_FullMethodName:
 		// It may take hours, as long as the client takes what is sent.
 		bounded.message = streamAllowance * t.call
-	case isOwnService(strings.TrimPrefix(info.FullMethod, "/")):
+	case isOwn(info.FullMethod):
 		ctx, cancel = context.WithTimeout(ctx, streamAllowance*t.call)
 		defer cancel()
 		bounded.message = t.call

@@ -25,11 +25,13 @@ type settings struct {
 	values  *koanf.Koanf
 	sources map[string]string
 	keys    []string // in the order of the flags
+
+	lookupEnv lookupEnv
 }
 
 // loadSettings lays the flags that were given over the environment, that over the file, and that over the defaults.
 func loadSettings(flags *pflag.FlagSet, lookupEnv lookupEnv) (*settings, error) {
-	s := &settings{values: koanf.New("."), sources: map[string]string{}}
+	s := &settings{values: koanf.New("."), sources: map[string]string{}, lookupEnv: lookupEnv}
 	all := allSettings()
 	all.VisitAll(func(f *pflag.Flag) {
 		s.keys = append(s.keys, f.Name)

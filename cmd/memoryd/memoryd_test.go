@@ -100,6 +100,7 @@ jwt-algorithms        ""              default
 jwt-leeway            30s             default
 audit-log             ""              default
 channelz              false           default
+pprof                 false           default
 config                ""              default
 log-level             info            default
 log-format            text            default
@@ -137,6 +138,7 @@ jwt-algorithms: [RS256, ES256]
 jwt-leeway: 1m
 audit-log: '-'
 channelz: true
+pprof: false
 call-timeout: 1m
 max-concurrent-calls: 7
 view-max-chars: 1
@@ -166,6 +168,7 @@ jwt-algorithms        RS256,ES256                      file PATH
 jwt-leeway            1m0s                             file PATH
 audit-log             -                                file PATH
 channelz              true                             file PATH
+pprof                 false                            file PATH
 config                PATH                             env MEMORYD_CONFIG
 log-level             debug                            flag
 log-format            text                             default
@@ -203,7 +206,7 @@ func TestConfig_ListenIsRepeatable(t *testing.T) {
 
 func TestErrors(t *testing.T) {
 	fileKeys := "listen, data, http, insecure, socket-mode, tls-cert, tls-key, tls-client-ca, principals, jwt-jwks, " +
-		"jwt-issuer, jwt-audience, jwt-algorithms, jwt-leeway, audit-log, channelz, log-level, log-format, " +
+		"jwt-issuer, jwt-audience, jwt-algorithms, jwt-leeway, audit-log, channelz, pprof, log-level, log-format, " +
 		"shutdown-timeout, call-timeout, max-concurrent-calls, max-concurrent-bytes, request-window, create-on-existing, " +
 		"view-max-chars, max-file-bytes, max-files, max-total-bytes, calls-per-second, expire-unread-after, secrets, " +
 		"backup-dir, backup-every, backup-keep, encryption-keyset, encryption-key-uri"
@@ -384,6 +387,10 @@ func TestErrors(t *testing.T) {
 			want: "--max-file-bytes is 8388609 (flag): it must be 1 to 8388608\n",
 		},
 		{
+			name: "profiles on no port", args: []string{"--pprof", "--http="}, status: 2,
+			want: "--pprof is true (flag): it must be false, since there is no side port to serve profiles on\n",
+		},
+		{
 			name: "no backup directory", args: []string{"--backup-every=1h"}, status: 2,
 			want: `--backup-dir is "" (default): it must be a directory, since backups are to be made` + "\n",
 		},
@@ -504,16 +511,18 @@ type logWatcher struct {
 	mu   sync.Mutex
 	buf  bytes.Buffer
 	want string
+	from int  // where in buf it may be
+	told bool // that it is there
 	seen chan struct{}
 }
 
 func (w *logWatcher) Write(p []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	before := strings.Contains(w.buf.String(), w.want)
 	w.buf.Write(p)
-	if !before && strings.Contains(w.buf.String(), w.want) {
+	if !w.told && strings.Contains(w.buf.String()[w.from:], w.want) {
 		close(w.seen)
+		w.told = true
 	}
 	return len(p), nil
 }
@@ -522,7 +531,7 @@ func (w *logWatcher) Write(p []byte) (int, error) {
 func (w *logWatcher) await(want string) <-chan struct{} {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.want, w.seen = want, make(chan struct{})
+	w.want, w.from, w.told, w.seen = want, w.buf.Len(), false, make(chan struct{})
 	return w.seen
 }
 
@@ -619,8 +628,10 @@ func TestServe_Hangup(t *testing.T) {
 	}
 	log, stop := startDaemon(t, "--listen=unix:m.sock", "--http=", "--data=data", "--principals=principals.yaml",
 		"--audit-log=audit.log")
-	hangUp := func(until string) {
+	// hangUp waits for what comes last of a reload, and that the log has a line.
+	hangUp := func(want string) {
 		t.Helper()
+		const until = "msg=reloaded what=audit_log"
 		seen := log.await(until)
 		if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil {
 			t.Fatal(err)
@@ -629,6 +640,9 @@ func TestServe_Hangup(t *testing.T) {
 		case <-seen:
 		case <-time.After(10 * time.Second):
 			t.Fatalf("the log lacks %s:\n%s", until, log)
+		}
+		if !strings.Contains(log.String(), want) {
+			t.Errorf("the log lacks %s:\n%s", want, log)
 		}
 	}
 	hangUp("msg=reloaded what=principals files=[principals.yaml]")

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"log/slog"
 	"os"
 	"os/signal"
 	"syscall"
@@ -28,7 +27,13 @@ Every flag has an environment variable, such as MEMORYD_VIEW_MAX_CHARS for --vie
 
 SIGINT and SIGTERM stop the service. SIGHUP reads the files about TLS and identity again and opens the audit log anew;
 such a file that has changed is also read within 10 seconds without it. One that is broken leaves in force what is, and
-the log says so. Settings are read when the service starts.`,
+the log says so. Settings are read when the service starts.
+
+Traces and metrics are exported as the variables of OpenTelemetry say, such as OTEL_EXPORTER_OTLP_ENDPOINT, and not at
+all where none is set.
+
+Under systemd it says when it serves, reloads and stops (Type=notify), and serves on the sockets that its socket unit
+opens: in the place of the default of --listen, and besides addresses that are set.`,
 		Args:          noArgs,
 		Version:       buildinfo.String(),
 		SilenceUsage:  true,
@@ -46,8 +51,9 @@ the log says so. Settings are read when the service starts.`,
 	root.AddCommand(
 		newConfigCommand(lookupEnv, environ), newCheckCommand(lookupEnv), newVerifyCommand(lookupEnv),
 		newRestoreCommand(lookupEnv), newCompactCommand(lookupEnv), newEncryptCommand(lookupEnv),
-		newKeysetCommand(lookupEnv), newTokenCommand(), newVersionCommand(),
+		newKeysetCommand(lookupEnv), newTokenCommand(), newHealthCommand(lookupEnv), newVersionCommand(),
 	)
+	completeSettings(root)
 	return root
 }
 
@@ -89,33 +95,38 @@ func serve(ctx context.Context, s *settings, unknown []unknownVariable, stdout, 
 		return err
 	}
 	cfg.Stdout, cfg.Logger = stdout, logger
+	asked, err := s.telemetrySettings()
+	if err != nil {
+		return err
+	}
+	exports, err := startTelemetry(ctx, asked, logger)
+	if err != nil {
+		return err
+	}
+	defer exports.stop(ctx)
+	exports.configure(&cfg)
+	listeners, err := systemdListeners()
+	if err != nil {
+		return err
+	}
+	if err := s.addListeners(&cfg, listeners); err != nil {
+		return err
+	}
 	srv, err := server.New(ctx, cfg)
 	if err != nil {
 		return s.explain(err)
 	}
+	exports.export(srv.Gatherer())
 	ctx, stop := context.WithCancel(ctx)
-	reloaded := make(chan struct{})
+	followed := make(chan struct{})
 	go func() {
-		defer close(reloaded)
-		reloadOn(ctx, hangups, srv, cfg.Logger)
+		defer close(followed)
+		follow(ctx, hangups, srv, logger)
 	}()
 	err = srv.Run(ctx)
 	stop()
-	<-reloaded
+	<-followed
 	return err
-}
-
-// reloadOn reloads the service at every signal until ctx is done.
-func reloadOn(ctx context.Context, signals <-chan os.Signal, srv *server.Server, logger *slog.Logger) {
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-signals:
-			logger.InfoContext(ctx, "reloading on SIGHUP")
-			_ = srv.Reload(ctx) // The log has been told.
-		}
-	}
 }
 
 // oneFile takes the name of one file as the only argument.

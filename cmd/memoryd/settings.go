@@ -35,6 +35,7 @@ const (
 	keyJWTLeeway          = "jwt-leeway"
 	keyAuditLog           = "audit-log"
 	keyChannelz           = "channelz"
+	keyPprof              = "pprof"
 	keyConfig             = "config"
 	keyLogLevel           = "log-level"
 	keyLogFormat          = "log-format"
@@ -96,6 +97,7 @@ func allSettings() *pflag.FlagSet {
 	flags.Duration(keyJWTLeeway, server.DefaultJWTLeeway, "how much the clocks of issuer and service may differ")
 	flags.String(keyAuditLog, "", "`file` for the audit trail of writes and denials; - is standard output, empty is none")
 	flags.Bool(keyChannelz, false, "serve grpc.channelz.v1, which shows what gRPC does with its connections")
+	flags.Bool(keyPprof, false, "serve profiles of the process on the side port, below /debug/pprof/")
 	flags.String(keyConfig, "",
 		"YAML `file` with settings; names of files in it are relative to the working directory, as those of flags are")
 	flags.String(keyLogLevel, "info", "least `level` of what is logged: debug, info, warn or error")
@@ -149,6 +151,7 @@ var configFields = map[string]string{
 	"JWT.Algorithms":             keyJWTAlgorithms,
 	"JWT.Leeway":                 keyJWTLeeway,
 	"AuditLog":                   keyAuditLog,
+	"Pprof":                      keyPprof,
 	"ShutdownTimeout":            keyShutdownTimeout,
 	"CallTimeout":                keyCallTimeout,
 	"MaxConcurrentCalls":         keyMaxConcurrentCalls,
@@ -201,6 +204,7 @@ func (s *settings) serverConfig() (server.Config, error) {
 		},
 		AuditLog:           s.values.String(keyAuditLog),
 		Channelz:           s.values.Bool(keyChannelz),
+		Pprof:              s.values.Bool(keyPprof),
 		ShutdownTimeout:    s.values.Duration(keyShutdownTimeout),
 		CallTimeout:        s.values.Duration(keyCallTimeout),
 		MaxConcurrentCalls: s.values.Int(keyMaxConcurrentCalls),

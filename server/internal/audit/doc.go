@@ -10,7 +10,8 @@
 //	                                          "certificate NAME", "jwt SUBJECT" or "uid NUMBER"
 //	 "peer":"10.0.0.7:51814",                 from where
 //	 "session":"run-12",                      what the caller says about itself
-//	 "request_id":"toolu_01",
+//	 "request_id":"toolu_01",                 under which the change happens once
+//	 "x_request_id":"9b6c1f0d2a7e4c58",       by which the call is found again: the log has it, and the answer
 //	 "method":"/memoryd.v1.MemoryService/Rename",
 //	 "command":"rename",
 //	 "namespace":"acme/user-42",

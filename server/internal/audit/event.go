@@ -37,9 +37,10 @@ type Event struct {
 	Credential string   `json:"credential,omitempty"`
 	Peer       string   `json:"peer,omitempty"` // the address of the caller
 	Session    string   `json:"session,omitempty"`
-	RequestID  string   `json:"request_id,omitempty"`
-	Method     string   `json:"method"`            // such as "/memoryd.v1.MemoryService/Create"
-	Command    string   `json:"command,omitempty"` // such as "create"; "" where there is none
+	RequestID  string   `json:"request_id,omitempty"`   // of the API, under which a change happens once
+	XRequestID string   `json:"x_request_id,omitempty"` // finds the call again in the log
+	Method     string   `json:"method"`                 // such as "/memoryd.v1.MemoryService/Create"
+	Command    string   `json:"command,omitempty"`      // such as "create"; "" where there is none
 	Namespace  string   `json:"namespace,omitempty"`
 	Path       string   `json:"path,omitempty"`
 	NewPath    string   `json:"new_path,omitempty"`
@@ -71,6 +72,7 @@ func (e Event) bounded() Event {
 	e.Credential = bounded(e.Credential, maxCredentialBytes)
 	e.Session = bounded(e.Session, maxIDBytes)
 	e.RequestID = bounded(e.RequestID, maxIDBytes)
+	e.XRequestID = bounded(e.XRequestID, maxIDBytes)
 	e.Namespace = bounded(e.Namespace, maxNamespaceBytes)
 	e.Path = bounded(e.Path, maxPathBytes)
 	e.NewPath = bounded(e.NewPath, maxPathBytes)

@@ -200,6 +200,9 @@ func (l *Log) writeLine(line []byte) error {
 	}
 }
 
+// Queued returns of how many calls the lines wait for the output.
+func (l *Log) Queued() int { return len(l.queue) }
+
 // Reopen opens the file anew by its path, for whoever has renamed it, as logrotate does. No line is lost meanwhile, and
 // one that is stuck in a FIFO goes to what stands in its place. Where opening fails the trail goes on in the old file.
 // It does nothing for standard output, and for a file that is still in its place.

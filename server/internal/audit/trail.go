@@ -14,17 +14,18 @@ type Trail struct {
 	events []Event
 }
 
-type trailKey struct{}
+// ContextKey is the type of the key under which a context has its trail, for contexts that know theirs themselves.
+type ContextKey struct{}
 
 // NewContext returns a context with a new trail.
 func NewContext(ctx context.Context) (context.Context, *Trail) {
 	t := new(Trail)
-	return context.WithValue(ctx, trailKey{}, t), t
+	return context.WithValue(ctx, ContextKey{}, t), t
 }
 
 // FromContext returns the trail of the context, nil where there is none.
 func FromContext(ctx context.Context) *Trail {
-	t, _ := ctx.Value(trailKey{}).(*Trail)
+	t, _ := ctx.Value(ContextKey{}).(*Trail)
 	return t
 }
 
@@ -47,6 +48,9 @@ func (t *Trail) SetSession(name string) { t.set(func(e *Event) { e.Session = nam
 
 // SetRequestID says under which request id the call is made.
 func (t *Trail) SetRequestID(id string) { t.set(func(e *Event) { e.RequestID = id }) }
+
+// SetXRequestID says what id finds the call again.
+func (t *Trail) SetXRequestID(id string) { t.set(func(e *Event) { e.XRequestID = id }) }
 
 func (t *Trail) set(change func(*Event)) {
 	if t == nil {
@@ -82,6 +86,16 @@ func (t *Trail) Add(e Event) {
 	t.events = append(t.events, e)
 }
 
+// HasEvents tells whether anything was added.
+func (t *Trail) HasEvents() bool {
+	if t == nil {
+		return false
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.events) > 0
+}
+
 // Events returns what was added, in that order.
 func (t *Trail) Events() []Event {
 	if t == nil {
@@ -106,6 +120,7 @@ func (e Event) within(call Event) Event {
 		{&e.Namespace, &call.Namespace},
 		{&e.Session, &call.Session},
 		{&e.RequestID, &call.RequestID},
+		{&e.XRequestID, &call.XRequestID},
 	} {
 		if *f.field == "" {
 			*f.field = *f.common

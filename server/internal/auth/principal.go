@@ -169,17 +169,18 @@ var (
 // Everyone returns who calls where no identity is configured: a principal without a name that may do everything.
 func Everyone() *Principal { return everyone }
 
-type contextKey struct{}
+// ContextKey is the type of the key under which a context has who calls, for contexts that know it themselves.
+type ContextKey struct{}
 
 // NewContext returns a context that carries who calls.
 func NewContext(ctx context.Context, p *Principal) context.Context {
-	return context.WithValue(ctx, contextKey{}, p)
+	return context.WithValue(ctx, ContextKey{}, p)
 }
 
 // FromContext returns who calls. Where the context carries nobody, that is a principal without any right, so that a
 // way in that was forgotten lets nobody in.
 func FromContext(ctx context.Context) *Principal {
-	if p, _ := ctx.Value(contextKey{}).(*Principal); p != nil {
+	if p, _ := ctx.Value(ContextKey{}).(*Principal); p != nil {
 		return p
 	}
 	return nobody

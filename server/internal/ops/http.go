@@ -26,8 +26,11 @@ type Options struct {
 	Metrics *Metrics
 	// Ready tells why calls are not served; nil where they are.
 	Ready func() error
-	// Authenticate returns an error for a request whose sender is not known. All but health asks it. nil is open.
-	Authenticate func(*http.Request) error
+	// Authenticate returns an error for a request whose sender is not known, and else a context that knows it, which
+	// becomes that of the request. All but health asks it. nil is open.
+	Authenticate func(*http.Request) (context.Context, error)
+	// MayProfile tells whether the sender of a request may read profiles of the process. nil: there are none to read.
+	MayProfile func(*http.Request) bool
 	// ConnContext is that of http.Server.
 	ConnContext func(context.Context, net.Conn) context.Context
 	// TLS is for ServeTLS of the server; nil where it has none.
@@ -67,6 +70,9 @@ func newHandler(opts Options) http.Handler {
 	})
 	known := http.NewServeMux() // for those who are known
 	known.Handle("GET /metrics", promhttp.HandlerFor(opts.Metrics.registry, promhttp.HandlerOpts{}))
+	if opts.MayProfile != nil {
+		known.Handle("GET /debug/pprof/", permitted(opts.MayProfile, newProfiles()))
+	}
 	mux.Handle("/", authenticated(opts.Authenticate, known))
 	return mux
 }
@@ -75,17 +81,18 @@ func newHandler(opts Options) http.Handler {
 func lastOnConnection(w http.ResponseWriter) { w.Header().Set("Connection", "close") }
 
 // authenticated asks who sends a request before it is answered, whatever it is for.
-func authenticated(authenticate func(*http.Request) error, h http.Handler) http.Handler {
+func authenticated(authenticate func(*http.Request) (context.Context, error), h http.Handler) http.Handler {
 	if authenticate == nil {
 		return h
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if err := authenticate(r); err != nil {
+		ctx, err := authenticate(r)
+		if err != nil {
 			w.Header().Set("WWW-Authenticate", "Bearer")
 			answer(w, http.StatusUnauthorized, "no valid credential; send a bearer token or show a client certificate\n")
 			return
 		}
-		h.ServeHTTP(w, r)
+		h.ServeHTTP(w, r.WithContext(ctx))
 	})
 }
 

@@ -8,14 +8,9 @@ import (
 	"runtime"
 	"time"
 
-	grpcprom "github.com/grpc-ecosystem/go-grpc-middleware/providers/prometheus"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promauto"
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/reflection"
-
-	"github.com/seed-7f2870e1/memoryd/server/kv"
 )
 
 // handlingBuckets are the bounds of the histogram of how long calls took, in seconds: from a read of the page cache to
@@ -35,13 +30,16 @@ func result(ok bool) string {
 	return resultError
 }
 
-// storeBuckets are the bounds of the histograms of how long commits took, in seconds.
+// storeBuckets are the bounds of the histograms of how long commits and searches of texts took, in seconds.
 var storeBuckets = []float64{0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5}
+
+// sweepBuckets are the bounds of the histogram of how long searches for files that expire took, in seconds.
+var sweepBuckets = []float64{0.01, 0.1, 1, 10, 60, 600}
 
 // Metrics is what one server counts, in a registry of its own.
 type Metrics struct {
 	registry *prometheus.Registry
-	grpc     *grpcprom.ServerMetrics
+	calls    *calls
 
 	commands *prometheus.CounterVec
 	repaired *prometheus.CounterVec
@@ -53,8 +51,12 @@ type Metrics struct {
 	backedUp prometheus.Gauge
 	reads    prometheus.Counter
 	sweeps   *prometheus.CounterVec
+	swept    prometheus.Gauge
+	sweep    prometheus.Histogram
+	unswept  prometheus.Gauge
 	expired  prometheus.Counter
 	dataKeys *prometheus.GaugeVec
+	screened prometheus.Histogram
 
 	commitUpdates prometheus.Histogram
 	commitTook    prometheus.Histogram
@@ -88,8 +90,7 @@ func NewMetrics(version string) *Metrics {
 	}
 	m := &Metrics{
 		registry: registry,
-		grpc: grpcprom.NewServerMetrics(grpcprom.WithServerHandlingTimeHistogram(
-			grpcprom.WithHistogramBuckets(handlingBuckets))),
+		calls:    newCalls(registry),
 
 		commands: counters("memoryd_commands_total",
 			"Commands that were answered, by command and by why they failed; ok is success.", "command", "reason"),
@@ -108,6 +109,11 @@ func NewMetrics(version string) *Metrics {
 		reads: counter("memoryd_recorded_reads_total",
 			"Files of which it was recorded when they were viewed, at most once an hour each."),
 		sweeps: counters("memoryd_sweeps_total", "Searches for files that expire, by result: ok or error.", "result"),
+		swept: gauge("memoryd_sweep_last_success_timestamp_seconds",
+			"When the last search for files that expire ended well, in seconds since 1970; 0 where none has."),
+		sweep: histogram("memoryd_sweep_seconds", "How long searches for files that expire took.", sweepBuckets),
+		unswept: gauge("memoryd_sweep_unfinished",
+			"1 where the last search for files that expire left files for the next one, which follows at once; else 0."),
 		expired: counter("memoryd_expired_files_total",
 			"Files that were removed since nobody had viewed or changed them for long enough."),
 		dataKeys: auto.NewGaugeVec(prometheus.GaugeOpts{
@@ -115,6 +121,7 @@ func NewMetrics(version string) *Metrics {
 			Help: "Data keys of namespaces in the last rotation of the keyset, by state: rewrapped by the primary key, " +
 				"waiting, or failed, since they are damaged.",
 		}, []string{"state"}),
+		screened: histogram("memoryd_screening_seconds", "How long texts were searched for secrets, each.", storeBuckets),
 
 		commitUpdates: histogram("memoryd_store_commit_updates",
 			"Updates that shared a commit of the store; their sum is the updates, and their count the commits.",
@@ -149,7 +156,7 @@ func NewMetrics(version string) *Metrics {
 		Help:        "Always 1; its labels say what runs.",
 		ConstLabels: prometheus.Labels{"version": version, "go_version": runtime.Version()},
 	}).Set(1)
-	registry.MustRegister(m.grpc, collectors.NewGoCollector(),
+	registry.MustRegister(collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
@@ -185,8 +192,16 @@ func (m *Metrics) AuditFailed() { m.unaudited.Inc() }
 // ReadsRecorded counts files of which it was recorded when they were viewed.
 func (m *Metrics) ReadsRecorded(files int) { m.reads.Add(float64(files)) }
 
-// Swept counts a search for files that expire.
-func (m *Metrics) Swept(ok bool) { m.sweeps.WithLabelValues(result(ok)).Inc() }
+// Swept counts a search for files that expire, which ended at a time and took some. more tells whether it left files
+// for the next one.
+func (m *Metrics) Swept(ok, more bool, at time.Time, took time.Duration) {
+	m.sweeps.WithLabelValues(result(ok)).Inc()
+	m.sweep.Observe(took.Seconds())
+	m.unswept.Set(truth(more))
+	if ok {
+		m.swept.Set(float64(at.Unix()))
+	}
+}
 
 // FilesExpired counts files that were removed since they expired.
 func (m *Metrics) FilesExpired(files int) { m.expired.Add(float64(files)) }
@@ -194,35 +209,14 @@ func (m *Metrics) FilesExpired(files int) { m.expired.Add(float64(files)) }
 // SecretFound counts a secret that was found by a rule, and what was done about it.
 func (m *Metrics) SecretFound(rule, done string) { m.secrets.WithLabelValues(rule, done).Inc() }
 
+// Screened counts a text that was searched for secrets.
+func (m *Metrics) Screened(took time.Duration) { m.screened.Observe(took.Seconds()) }
+
 // DataKeys notes how far a rotation of the keyset has come.
 func (m *Metrics) DataKeys(rewrapped, waiting, failed int) {
 	m.dataKeys.WithLabelValues("rewrapped").Set(float64(rewrapped))
 	m.dataKeys.WithLabelValues("waiting").Set(float64(waiting))
 	m.dataKeys.WithLabelValues("failed").Set(float64(failed))
-}
-
-// Committed counts a commit of the store.
-func (m *Metrics) Committed(c kv.Commit) {
-	m.commitUpdates.Observe(float64(c.Updates))
-	m.commitTook.Observe(c.Took.Seconds())
-	m.commitWrite.Observe(c.Write.Seconds())
-	m.writeCalls.Add(float64(c.WriteCalls))
-	m.writtenBytes.Add(float64(c.WrittenBytes))
-}
-
-// Store has the metrics tell what a store holds, which is asked for when they are.
-func (m *Metrics) Store(stats func() kv.Stats) {
-	auto := promauto.With(m.registry)
-	gauge := func(name, help string, value func(kv.Stats) int64) {
-		auto.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help},
-			func() float64 { return float64(value(stats())) })
-	}
-	gauge("memoryd_store_size_bytes", "What the store takes on disk.",
-		func(s kv.Stats) int64 { return s.SizeBytes })
-	gauge("memoryd_store_free_bytes", "How much of the size of the store is free for what comes.",
-		func(s kv.Stats) int64 { return s.FreeBytes })
-	gauge("memoryd_store_waiting_updates", "Updates that wait for their turn.",
-		func(s kv.Stats) int64 { return s.Waiting })
 }
 
 // Reloadable makes the metrics of what can be reloaded start at 0, so that rates are right from the first time on.
@@ -259,11 +253,5 @@ func truth(yes bool) float64 {
 	return 0
 }
 
-// Unary returns the interceptor that counts and times unary calls.
-func (m *Metrics) Unary() grpc.UnaryServerInterceptor { return m.grpc.UnaryServerInterceptor() }
-
-// Stream returns the interceptor that counts and times streams.
-func (m *Metrics) Stream() grpc.StreamServerInterceptor { return m.grpc.StreamServerInterceptor() }
-
-// Initialize makes the metrics of every method of a server start at 0, so that rates are right from the first call on.
-func (m *Metrics) Initialize(server reflection.ServiceInfoProvider) { m.grpc.InitializeMetrics(server) }
+// Gatherer returns what gathers all metrics.
+func (m *Metrics) Gatherer() prometheus.Gatherer { return m.registry }

@@ -1,6 +1,7 @@
 package ops
 
 import (
+	"context"
 	"errors"
 	"io"
 	"log/slog"
@@ -43,7 +44,8 @@ func TestMetrics(t *testing.T) {
 	m.NewestBackup(time.Unix(1_800_000_000, 0))
 	m.ReadsRecorded(7)
 	m.FilesExpired(3)
-	m.Swept(true)
+	m.Swept(true, true, time.Unix(1_850_000_000, 0), time.Second)
+	m.Screened(time.Millisecond)
 	m.Reloadable("principals")
 	m.Reloaded("principals", true)
 	m.Reloaded("tls_certificate", false)
@@ -73,6 +75,10 @@ func TestMetrics(t *testing.T) {
 		"memoryd_expired_files_total 3",
 		`memoryd_sweeps_total{result="ok"} 1`,
 		`memoryd_sweeps_total{result="error"} 0`,
+		"memoryd_sweep_last_success_timestamp_seconds 1.85e+09",
+		"memoryd_sweep_unfinished 1",
+		`memoryd_sweep_seconds_bucket{le="1"} 1`,
+		`memoryd_screening_seconds_bucket{le="0.001"} 1`,
 		`memoryd_reloads_total{result="ok",what="principals"} 1`,
 		`memoryd_reloads_total{result="error",what="principals"} 0`,
 		`memoryd_reloads_total{result="error",what="tls_certificate"} 1`,
@@ -145,11 +151,11 @@ func TestServerIsBounded(t *testing.T) {
 }
 
 func TestAuthenticate(t *testing.T) {
-	h := newHandler(Options{Metrics: NewMetrics(""), Ready: serving, Authenticate: func(r *http.Request) error {
+	h := newHandler(Options{Metrics: NewMetrics(""), Ready: serving, Authenticate: func(r *http.Request) (context.Context, error) {
 		if r.URL.Query().Get("who") != "me" {
-			return errors.New("stored secret")
+			return nil, errors.New("stored secret")
 		}
-		return nil
+		return r.Context(), nil
 	}})
 	const refused = "no valid credential; send a bearer token or show a client certificate\n"
 	tests := []struct {

@@ -145,6 +145,29 @@ func (o outcome) because(cause error, metadata map[string]string) error {
 	return &callError{status: st, cause: cause}
 }
 
+// WithRequestID adds to the status of an error the id by which its call is found again, as a google.rpc.RequestInfo.
+// One that it has already stays. An error that is no status becomes the one that gRPC would make of it.
+func WithRequestID(err error, id string) error {
+	st, ok := status.FromError(err)
+	if !ok {
+		st = status.FromContextError(err)
+	}
+	for _, detail := range st.Proto().GetDetails() {
+		if detail.MessageIs((*errdetails.RequestInfo)(nil)) {
+			return err
+		}
+	}
+	with, detailErr := st.WithDetails(&errdetails.RequestInfo{RequestId: id})
+	if detailErr != nil { // Only for a code of OK, which no error has.
+		return err
+	}
+	var known *callError
+	if errors.As(err, &known) {
+		err = known.cause
+	}
+	return &callError{status: with, cause: err}
+}
+
 // callError is a status for the caller, and its cause for the log.
 type callError struct {
 	status *status.Status

@@ -28,12 +28,9 @@ func (s *memoryService) View(ctx context.Context, req *memoryv1.ViewRequest) (*m
 	if err != nil {
 		return nil, err
 	}
-	return &memoryv1.ViewResponse{
-		Result:   toResult(res),
-		Revision: res.Revision,
-		Entry:    toEntry(res.Entry),
-		Entries:  toEntries(res.Entries),
-	}, nil
+	resp, result, entry := newAnswer[memoryv1.ViewResponse](res)
+	resp.Result, resp.Revision, resp.Entry, resp.Entries = result, res.Revision, entry, toEntries(res.Entries)
+	return resp, nil
 }
 
 // Create implements memoryv1.MemoryServiceServer.
@@ -43,7 +40,9 @@ func (s *memoryService) Create(ctx context.Context, req *memoryv1.CreateRequest)
 	if err != nil {
 		return nil, err
 	}
-	return &memoryv1.CreateResponse{Result: toResult(res), Revision: res.Revision, Entry: toEntry(res.Entry)}, nil
+	resp, result, entry := newAnswer[memoryv1.CreateResponse](res)
+	resp.Result, resp.Revision, resp.Entry = result, res.Revision, entry
+	return resp, nil
 }
 
 // StrReplace implements memoryv1.MemoryServiceServer.
@@ -57,9 +56,9 @@ func (s *memoryService) StrReplace(ctx context.Context, req *memoryv1.StrReplace
 	if err != nil {
 		return nil, err
 	}
-	return &memoryv1.StrReplaceResponse{
-		Result: toResult(res), Revision: res.Revision, Entry: toEntry(res.Entry),
-	}, nil
+	resp, result, entry := newAnswer[memoryv1.StrReplaceResponse](res)
+	resp.Result, resp.Revision, resp.Entry = result, res.Revision, entry
+	return resp, nil
 }
 
 // Insert implements memoryv1.MemoryServiceServer.
@@ -69,7 +68,9 @@ func (s *memoryService) Insert(ctx context.Context, req *memoryv1.InsertRequest)
 	if err != nil {
 		return nil, err
 	}
-	return &memoryv1.InsertResponse{Result: toResult(res), Revision: res.Revision, Entry: toEntry(res.Entry)}, nil
+	resp, result, entry := newAnswer[memoryv1.InsertResponse](res)
+	resp.Result, resp.Revision, resp.Entry = result, res.Revision, entry
+	return resp, nil
 }
 
 // Delete implements memoryv1.MemoryServiceServer.
@@ -79,7 +80,9 @@ func (s *memoryService) Delete(ctx context.Context, req *memoryv1.DeleteRequest)
 	if err != nil {
 		return nil, err
 	}
-	return &memoryv1.DeleteResponse{Result: toResult(res), Revision: res.Revision, Entry: toEntry(res.Entry)}, nil
+	resp, result, entry := newAnswer[memoryv1.DeleteResponse](res)
+	resp.Result, resp.Revision, resp.Entry = result, res.Revision, entry
+	return resp, nil
 }
 
 // Rename implements memoryv1.MemoryServiceServer.
@@ -89,7 +92,9 @@ func (s *memoryService) Rename(ctx context.Context, req *memoryv1.RenameRequest)
 	if err != nil {
 		return nil, err
 	}
-	return &memoryv1.RenameResponse{Result: toResult(res), Revision: res.Revision, Entry: toEntry(res.Entry)}, nil
+	resp, result, entry := newAnswer[memoryv1.RenameResponse](res)
+	resp.Result, resp.Revision, resp.Entry = result, res.Revision, entry
+	return resp, nil
 }
 
 // Execute implements memoryv1.MemoryServiceServer.
@@ -176,10 +181,7 @@ func auditBatch(ctx context.Context, commands []memory.BatchCommand, batch memor
 }
 
 func toExecuteResponse(res memory.Result) *memoryv1.ExecuteResponse {
-	return &memoryv1.ExecuteResponse{
-		Result:   toResult(res),
-		Revision: res.Revision,
-		Entry:    toEntry(res.Entry),
-		Entries:  toEntries(res.Entries),
-	}
+	resp, result, entry := newAnswer[memoryv1.ExecuteResponse](res)
+	resp.Result, resp.Revision, resp.Entry, resp.Entries = result, res.Revision, entry, toEntries(res.Entries)
+	return resp
 }
