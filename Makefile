@@ -6,12 +6,17 @@ MAKEFLAGS += --warn-undefined-variables --no-builtin-rules
 
 GO ?= go
 DATA ?= ./memoryd-data
+# What releases are for.
+PLATFORMS ?= linux/amd64,linux/arm64,darwin/amd64,darwin/arm64,windows/amd64,windows/arm64
 FUZZTIME ?= 30s
 BENCHTIME ?= 1s
 # What `go test` is given besides: make test ARGS='-run TestVectors -v'.
 ARGS ?=
 
 tool = $(GO) tool -modfile=cmd/tools/go.mod
+
+# Modules of their own, so that what they need is not what memoryd needs.
+modules := cmd/bench cmd/bench/etcd deploy/packages deploy/validate
 
 # The race detector needs cgo; without a C compiler `go env` says 0.
 ifeq ($(shell $(GO) env CGO_ENABLED),1)
@@ -46,7 +51,7 @@ race: ## Run all tests with the race detector, and fail where it cannot run
 	CGO_ENABLED=1 $(GO) test -race $(ARGS) ./...
 
 .PHONY: e2e
-e2e: bin/tools/grpcurl ## Run the tests of the built binaries, README and grpcurl included
+e2e: bin/tools/grpcurl ## Run the tests of the built binaries, documentation and grpcurl included
 	MEMORYD_TEST_GRPCURL=$(CURDIR)/bin/tools/grpcurl $(GO) test $(race_flag) -count=1 $(ARGS) ./cmd/e2e
 
 bin/tools/grpcurl: cmd/tools/go.mod
@@ -66,9 +71,56 @@ fuzz: ## Run every fuzz test for FUZZTIME (30s)
 		done; \
 	done
 
+.PHONY: counters
+counters: ## Run the tests of what hot paths may cost, which the race detector would change
+	$(GO) test -count=1 -run 'Counters|Allocations' $(ARGS) ./server/...
+
 .PHONY: bench
-bench: ## Run the benchmarks, with allocations
+bench: build ## Measure memoryd and what it is compared with; ARGS=--help says how
+	cd cmd/bench && CGO_ENABLED=0 $(GO) build -trimpath -o $(CURDIR)/bin/ .
+	cd cmd/bench/etcd && CGO_ENABLED=0 $(GO) build -trimpath -o $(CURDIR)/bin/ .
+	@if command -v npm >/dev/null; then \
+		npm ci --prefix cmd/bench/node --ignore-scripts --no-audit --no-fund --silent || \
+			echo '*** The tool of the TypeScript SDK could not be installed. ***' >&2; \
+	fi
+	bin/bench $(ARGS)
+
+.PHONY: bench-go
+bench-go: ## Run the micro benchmarks of the packages, with allocations
 	$(GO) test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) ./...
+
+.PHONY: test-bench
+test-bench: ## Run the tests of the benchmark
+	cd cmd/bench && $(GO) test $(race_flag) $(ARGS) ./...
+
+.PHONY: test-deploy
+test-deploy: build ## Check the manifests in deploy/, and run memoryd as they say
+	cd deploy/validate && MEMORYD_BIN=$(CURDIR)/bin $(GO) test -count=1 $(ARGS) ./...
+
+packages = cd deploy/packages && $(GO) run . -platforms $(PLATFORMS)
+
+.PHONY: dist
+dist: ## Build archives of the binaries for all PLATFORMS into ./dist, with checksums
+	$(packages) archives
+
+.PHONY: image
+image: ## Build the container image for the Linux ones of PLATFORMS into ./dist, without Docker
+	$(packages) image
+
+.PHONY: deb
+deb: ## Build the Debian packages for the Linux ones of PLATFORMS into ./dist
+	$(packages) deb
+
+.PHONY: test-dist
+test-dist: ## Test what is in ./dist
+	cd deploy/packages && $(GO) test $(ARGS) ./...
+	MEMORYD_TEST_DIST=$(CURDIR)/dist $(GO) test -count=1 -run '^TestDist' $(ARGS) ./cmd/e2e
+
+.PHONY: docs
+docs: bin/tools/grpcurl ## Write what is generated, and what commands print, into the documentation
+	$(GO) test ./cmd/memoryd -count=1 -run 'TestDocs_Settings|TestConfigFile' -update
+	$(GO) test ./server/internal/ops -count=1 -run TestReference -update
+	MEMORYD_TEST_GRPCURL=$(CURDIR)/bin/tools/grpcurl $(GO) test ./cmd/e2e -count=1 -run TestDocs -update
 
 .PHONY: check
 check: check-proto check-generate check-go ## Check protos, generated code, modules, format and lint
@@ -89,10 +141,15 @@ check-generate:
 check-go:
 	$(GO) mod verify
 	$(GO) mod tidy -diff
-	cd cmd/tools && $(GO) mod tidy -diff
-	cd cmd/e2e/testdata/clouds && $(GO) mod tidy -diff
 	$(GO) vet ./...
 	$(tool) golangci-lint run
+	@for module in $(modules); do \
+		echo "$$module"; \
+		(cd $$module && $(GO) mod tidy -diff && $(GO) vet ./... && \
+			$(GO) tool -modfile=$(CURDIR)/cmd/tools/go.mod golangci-lint run --config $(CURDIR)/.golangci.yml ./...) || exit; \
+	done
+	cd cmd/tools && $(GO) mod tidy -diff
+	cd cmd/e2e/testdata/clouds && $(GO) mod tidy -diff
 
 .PHONY: generate
 generate: ## Generate the Go code of the protos, and format them
@@ -109,4 +166,4 @@ fmt: ## Format the Go code
 
 .PHONY: clean
 clean: ## Remove what was built
-	rm -rf bin
+	rm -rf bin dist
