@@ -64,8 +64,8 @@ func TestActivity(t *testing.T) {
 	if got := resp.GetConnections(); got != 1 {
 		t.Errorf("got %d connections, want that of the test", got)
 	}
-	if resp.GetRunningCalls() != 1 || resp.GetMaxRunningCalls() != DefaultMaxConcurrentCalls {
-		t.Errorf("got %d of %d calls running, want this one of %d", resp.GetRunningCalls(), resp.GetMaxRunningCalls(),
+	if resp.GetRunningCalls() != 0 || resp.GetMaxRunningCalls() != DefaultMaxConcurrentCalls {
+		t.Errorf("got %d of %d calls running, want none of %d", resp.GetRunningCalls(), resp.GetMaxRunningCalls(),
 			DefaultMaxConcurrentCalls)
 	}
 	store := resp.GetStore()
@@ -75,6 +75,22 @@ func TestActivity(t *testing.T) {
 	}
 	if resp.GetVersion() != Version() {
 		t.Errorf("got version %q, want %q", resp.GetVersion(), Version())
+	}
+}
+
+// Where all slots are taken, it still tells what has taken them.
+func TestActivity_Overloaded(t *testing.T) {
+	s := start(t, Config{MaxConcurrentCalls: 1})
+	if _, err := s.limits.acquire(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	_, err := memoryv1.NewMemoryServiceClient(s.conn).View(t.Context(), &memoryv1.ViewRequest{
+		Namespace: "n", Path: "/memories",
+	})
+	wantOverloaded(t, err)
+	resp, err := memoryv1.NewAdminServiceClient(s.conn).GetActivity(t.Context(), &memoryv1.GetActivityRequest{})
+	if err != nil || resp.GetRunningCalls() != 1 {
+		t.Errorf("got %d running calls, %v; want the one that runs", resp.GetRunningCalls(), err)
 	}
 }
 

@@ -7,6 +7,8 @@ import (
 	grpcauth "github.com/grpc-ecosystem/go-grpc-middleware/v2/interceptors/auth"
 	"github.com/grpc-ecosystem/go-grpc-middleware/v2/interceptors/recovery"
 	"google.golang.org/grpc"
+
+	memoryv1 "github.com/seed-7f2870e1/memoryd/gen/memoryd/v1"
 )
 
 // interceptor is one layer around every call.
@@ -46,7 +48,7 @@ func (s *Server) chain() []interceptor {
 			"authentication", grpcauth.UnaryServerInterceptor(s.authenticate), grpcauth.StreamServerInterceptor(s.authenticate),
 		}),
 		{"authorization", authorizeUnary, authorizeStream},
-		{"limits", only(isOwn, interceptor{unary: s.limits.unary}).unary, s.limits.stream},
+		{"limits", only(isLimited, interceptor{unary: s.limits.unary}).unary, s.limits.stream},
 		{"timeout", timeout.unary, timeout.stream},
 		{"recovery", recoveryUnary, recoveryStream},
 	}
@@ -116,5 +118,11 @@ func needsPrincipal(method string) bool { return accessTo(method).need != needNo
 // isOwn matches the methods of memoryd's own services, and so neither health checks, which tell of a server that is
 // overloaded too, nor reflection.
 func isOwn(method string) bool { return isOwnService(strings.TrimPrefix(method, "/")) }
+
+// isLimited matches the methods whose calls need a slot: memoryd's own, except for the one that shows what has taken the
+// slots, which only those who may administer everything can call.
+func isLimited(method string) bool {
+	return isOwn(method) && method != memoryv1.AdminService_GetActivity_FullMethodName
+}
 
 func isOwnService(service string) bool { return strings.HasPrefix(service, "memoryd.") }

@@ -147,6 +147,7 @@ func New(ctx context.Context, cfg Config) (_ *Server, err error) {
 	tree, err := memory.New(traced(store, cfg), memory.Options{
 		Defaults: cfg.Defaults, RequestWindow: cfg.RequestWindow,
 		Screener: screener{screen.New(), metrics}, Report: secretReporter{cfg.Logger, metrics}.report,
+		Replayed: metrics.Replayed,
 	})
 	if err != nil {
 		return nil, err

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"runtime"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -95,6 +96,9 @@ func serve(ctx context.Context, s *settings, unknown []unknownVariable, stdout, 
 		return err
 	}
 	cfg.Stdout, cfg.Logger = stdout, logger
+	if !cfg.Pprof {
+		runtime.MemProfileRate = 0 // Nobody can read the profile, and its samples cost every call something.
+	}
 	asked, err := s.telemetrySettings()
 	if err != nil {
 		return err

@@ -109,6 +109,7 @@ type Memory struct {
 	recents  *lru.Cache[string, *recent] // by namespace
 	screener Screener                    // nil where nobody looks
 	report   func(context.Context, string, []SecretReport)
+	replayed func()
 	backlog  backlog
 	reads    *reads
 }
@@ -125,6 +126,8 @@ type Options struct {
 	// Report is told of the secrets in what was written to a namespace, or was to be, by the goroutine that called, or by
 	// one of Memory's own (see EndReports). nil is not told.
 	Report func(ctx context.Context, namespace string, found []SecretReport)
+	// Replayed is told of a request that was answered with its recorded response; nil is not told.
+	Replayed func()
 	// Now is the clock; nil is time.Now.
 	Now func() time.Time
 	// Elapsed is how long the process has run, which no change of the clock moves; nil goes by the monotonic readings of
@@ -154,9 +157,12 @@ func New(store kv.Store, opts Options) (*Memory, error) {
 	if opts.RequestWindow <= 0 {
 		opts.RequestWindow = DefaultRequestWindow
 	}
+	if opts.Replayed == nil {
+		opts.Replayed = func() {}
+	}
 	return &Memory{
 		store: store, defaults: defaults, window: opts.RequestWindow,
-		screener: opts.Screener, report: opts.Report,
+		screener: opts.Screener, report: opts.Report, replayed: opts.Replayed,
 		recents: newRecents(), reads: newReads(opts.Now, opts.Elapsed, maxPendingReads, maxNotedReads),
 	}, nil
 }
@@ -232,6 +238,9 @@ func (m *Memory) update(ctx context.Context, namespace string, rq request, steps
 		default:
 			m.remember(namespace, nil, &tr, err)
 			m.reportSecrets(ctx, namespace, secrets, err)
+			if err == nil && tr.replayed {
+				m.replayed()
+			}
 			return results, m.nameLargest(ctx, namespace, inNamespace(namespace, err))
 		}
 	}
@@ -254,8 +263,8 @@ func (m *Memory) run(tx kv.Tx, now int64, rq request, steps []step, results []Re
 			return errDeleting
 		}
 		if len(values) > 0 {
-			replayed, err := m.replay(tx, now, rq, values[0], results)
-			if replayed || err != nil {
+			tr.replayed, err = m.replay(tx, now, rq, values[0], results)
+			if tr.replayed || err != nil {
 				return err
 			}
 			if t.header.swept, err = m.sweep(tx, now, t.header.swept); err != nil {

@@ -35,8 +35,14 @@ func newMemory(t tester, defaults memory.Settings) *memory.Memory {
 // newMemoryAt returns a Memory on an empty store, with a clock.
 func newMemoryAt(t tester, defaults memory.Settings, now func() time.Time) *memory.Memory {
 	t.Helper()
+	return newMemoryWith(t, memory.Options{Defaults: defaults, Now: now})
+}
+
+// newMemoryWith returns a Memory on an empty store, with options.
+func newMemoryWith(t tester, opts memory.Options) *memory.Memory {
+	t.Helper()
 	store := kvtest.Harsh(memkv.New())
-	m, err := memory.New(store, memory.Options{Defaults: defaults, Now: now})
+	m, err := memory.New(store, opts)
 	if err != nil {
 		t.Fatalf("new memory: %v", err)
 	}

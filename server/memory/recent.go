@@ -34,6 +34,7 @@ func newRecents() *lru.Cache[string, *recent] {
 type trace struct {
 	settings Settings // in force; all fields are nil where they were not read
 	viewed   []viewed
+	replayed bool // the results are those that were recorded for the request
 
 	screening *screening // of the call; nil where texts are not searched for secrets
 }

@@ -30,7 +30,8 @@ func TestRepeatedRequest(t *testing.T) {
 		memory.Delete{Path: "/memories/d"},
 		memory.Create{Path: "/memories/g", FileText: "later"},
 	}
-	m := newMemory(t, memory.Settings{})
+	replays := 0
+	m := newMemoryWith(t, memory.Options{Replayed: func() { replays++ }})
 	call := func(i int) memory.Call { return memory.Call{RequestID: fmt.Sprintf("request %d", i)} }
 	var first []memory.Result
 	for i, cmd := range commands {
@@ -59,6 +60,9 @@ func TestRepeatedRequest(t *testing.T) {
 	}
 	if diff := cmp.Diff(before, after); diff != "" {
 		t.Errorf("something changed (-before +after)\n%s", diff)
+	}
+	if replays != len(commands) {
+		t.Errorf("got %d replays, want %d", replays, len(commands))
 	}
 }
 

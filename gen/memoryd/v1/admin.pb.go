@@ -1472,7 +1472,7 @@ type GetActivityResponse struct {
 	// How much of the time before current_time the counts "of late" cover: 50 to 60 seconds, and less only where the
 	// process started later. To be divided by where a rate is wanted.
 	Window *durationpb.Duration `protobuf:"bytes,4,opt,name=window,proto3" json:"window,omitempty"`
-	// The calls that run, this one included. Health checks and reflection do not count.
+	// The calls that run. This one, health checks and reflection do not count.
 	RunningCalls int64 `protobuf:"varint,5,opt,name=running_calls,json=runningCalls,proto3" json:"running_calls,omitempty"`
 	// The most calls that may run at once.
 	MaxRunningCalls int64 `protobuf:"varint,6,opt,name=max_running_calls,json=maxRunningCalls,proto3" json:"max_running_calls,omitempty"`

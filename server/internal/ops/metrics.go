@@ -44,6 +44,7 @@ type Metrics struct {
 	commands *prometheus.CounterVec
 	repaired *prometheus.CounterVec
 	secrets  *prometheus.CounterVec
+	replayed prometheus.Counter
 	gaveUp   prometheus.Counter
 
 	writable prometheus.Gauge
@@ -99,6 +100,8 @@ func NewMetrics(version string) *Metrics {
 		secrets: counters("memoryd_secrets_found_total",
 			"Secrets found in texts that were written, or were to be, by rule and by what was done: written, masked or "+
 				"refused.", "rule", "done"),
+		replayed: counter("memoryd_replayed_requests_total",
+			"Requests that were answered with their recorded response, since they came again."),
 		gaveUp: counter("memoryd_requests_given_up_total",
 			"Calls that were ended before the whole of their request had come."),
 
@@ -182,6 +185,9 @@ func (m *Metrics) BackupFailed() { m.backups.WithLabelValues(resultError).Inc() 
 
 // NewestBackup notes when the newest scheduled backup was made.
 func (m *Metrics) NewestBackup(at time.Time) { m.backedUp.Set(float64(at.Unix())) }
+
+// Replayed counts a request that was answered with its recorded response.
+func (m *Metrics) Replayed() { m.replayed.Inc() }
 
 // RequestGivenUp counts a call whose request did not come in time.
 func (m *Metrics) RequestGivenUp() { m.gaveUp.Inc() }
