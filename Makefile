@@ -73,7 +73,7 @@ fuzz: ## Run every fuzz test for FUZZTIME (30s)
 
 .PHONY: counters
 counters: ## Run the tests of what hot paths may cost, which the race detector would change
-	$(GO) test -count=1 -run 'Counters|Allocs' $(ARGS) ./server/...
+	$(GO) test -count=1 -run 'Counters|Allocs' $(ARGS) ./server ./server/kv/boltkv ./server/memory
 
 .PHONY: bench
 bench: build ## Measure memoryd and what it is compared with; ARGS=--help says how
