@@ -119,7 +119,7 @@ func needsPrincipal(method string) bool { return accessTo(method).need != needNo
 // overloaded too, nor reflection.
 func isOwn(method string) bool { return isOwnService(strings.TrimPrefix(method, "/")) }
 
-// isLimited matches the methods whose calls need a slot: all of memoryd, except for the one that shows what has taken the
+// isLimited matches the methods whose calls need a slot: all of memoryd but for the one that shows what has taken the
 // slots, which only those who may administer everything can call.
 func isLimited(method string) bool {
 	return isOwn(method) && method != memoryv1.AdminService_GetActivity_FullMethodName
