@@ -39,6 +39,7 @@ type lazyTimeout struct {
 
 	mu     sync.Mutex
 	ended  bool
+	err    error           // once there is one, it stays
 	waited context.Context // nil as long as nobody waits
 	end    context.CancelFunc
 }
@@ -68,18 +69,20 @@ func (c *lazyTimeout) Done() <-chan struct{} {
 func (c *lazyTimeout) Err() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.err != nil {
+		return c.err
+	}
 	switch {
 	case c.waited != nil:
-		return c.waited.Err()
+		c.err = c.waited.Err()
 	case c.Context.Err() != nil:
-		return c.Context.Err()
+		c.err = c.Context.Err()
 	case c.ended:
-		return context.Canceled
+		c.err = context.Canceled
 	case !time.Now().Before(c.deadline):
-		return context.DeadlineExceeded
-	default:
-		return nil
+		c.err = context.DeadlineExceeded
 	}
+	return c.err
 }
 
 // Value implements context.Context. What package context asks for, so that contexts within end without a goroutine

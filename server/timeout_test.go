@@ -140,3 +140,17 @@ func TestChainUnary(t *testing.T) {
 		t.Errorf("without layers: got %v, %v", got, err)
 	}
 }
+
+// The first error that was told stays, whatever comes after it.
+func TestLazyTimeout_ErrorStays(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, end := bound(t.Context())
+		time.Sleep(time.Minute)
+		for _, after := range []func(){func() {}, end, func() { <-ctx.Done() }} {
+			after()
+			if got := ctx.Err(); !errors.Is(got, context.DeadlineExceeded) {
+				t.Errorf("got %v, want that the deadline has passed", got)
+			}
+		}
+	})
+}

@@ -11,8 +11,9 @@
 //
 //	a id(8)                                  when the file with that id was last viewed, to the hour (reads.go)
 //	e depth(2) name 0x00 name ...            entry: a file or directory (record.go); depth 0 is /memories itself
-//	m digest(32) part(2)                     response to the request whose id has the digest (request.go)
+//	m digest(32)                             response to the request whose id has the digest (request.go)
 //	n                                        namespace: revision, next id, settings (record.go)
+//	o digest(32) part(2)                     the rest of a response of more than a KiB
 //	0xff id(8) revision(8) chunk(4)          contents of a file: up to 64 KiB a chunk
 //
 // The key of an entry begins with its depth, so a listing of two levels is two scans, whatever lies deeper, and a

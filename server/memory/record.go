@@ -18,6 +18,7 @@ const (
 	entryPrefix     = 'e'
 	recordPrefix    = 'm'
 	namespacePrefix = 'n'
+	partPrefix      = 'o'
 )
 
 // recordVersion is the first byte of every record. Raise it when a record changes so that older code would misread it.

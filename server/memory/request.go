@@ -4,7 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
-	"math"
+	"slices"
 	"time"
 
 	"github.com/seed-7f2870e1/memoryd/server/kv"
@@ -17,7 +17,10 @@ const DefaultRequestWindow = 24 * time.Hour
 var ErrRequestIDReused = errors.New("request id was used for a different command")
 
 const (
-	// recordPartBytes is how much of a recorded response one value holds.
+	// recordHeadBytes is how much of a recorded response its first value holds. Nearly all have no more, and those that
+	// have are looked at as quickly.
+	recordHeadBytes = 1 << 10
+	// recordPartBytes is how much each of the others holds.
 	recordPartBytes = 128 << 10
 	// sweepStep is how many recorded responses an update looks at that records one, to remove those that are old. It is
 	// more than it adds, so that they go.
@@ -73,25 +76,26 @@ func fingerprint(steps []step) [sha256.Size]byte {
 	return [sha256.Size]byte(h.Sum(nil))
 }
 
-// key is the key of the first part of the recorded response.
-func (rq request) key() []byte { return recordKey(rq.digest, 0) }
+// key is the key of the first value of the recorded response.
+func (rq request) key() []byte { return recordKey(rq.digest) }
 
-func recordKey(d digest, part int) []byte {
-	return binary.BigEndian.AppendUint16(recordKeyPrefix(d), uint16(part))
+func recordKey(d digest) []byte { return append([]byte{recordPrefix}, d[:]...) }
+
+// partKey is the key of one of the other values.
+func partKey(d digest, part int) []byte {
+	return binary.BigEndian.AppendUint16(partKeyPrefix(d), uint16(part))
 }
 
-func recordKeyPrefix(d digest) []byte {
-	return append([]byte{recordPrefix}, d[:]...)
-}
+func partKeyPrefix(d digest) []byte { return append([]byte{partPrefix}, d[:]...) }
 
-// replay fills in the results that were recorded for a request, if there are any. first is the first part of the
+// replay fills in the results that were recorded for a request, if there are any. first is the first value of the
 // record, nil where there is none.
 func (m *Memory) replay(tx kv.Tx, now int64, rq request, first []byte, results []Result) (replayed bool, err error) {
 	if first == nil {
 		return false, nil
 	}
-	var whole []byte
-	err = tx.Scan(kv.ScanOptions{Prefix: recordKeyPrefix(rq.digest)}, func(_, part []byte) error {
+	whole := slices.Clone(first)
+	err = tx.Scan(kv.ScanOptions{Prefix: partKeyPrefix(rq.digest)}, func(_, part []byte) error {
 		whole = append(whole, part...)
 		return nil
 	})
@@ -131,12 +135,16 @@ func (rq request) record(tx kv.Tx, now int64, results []Result) error {
 		whole = appendResult(whole, r)
 	}
 	whole = seal(rq.key(), whole)
-	for part := 0; len(whole) > 0; part++ {
-		n := min(len(whole), recordPartBytes)
-		if err := tx.Put(recordKey(rq.digest, part), whole[:n]); err != nil {
+	head := min(len(whole), recordHeadBytes)
+	if err := tx.Put(rq.key(), whole[:head]); err != nil {
+		return err
+	}
+	part := 0
+	for piece := range slices.Chunk(whole[head:], recordPartBytes) {
+		if err := tx.Put(partKey(rq.digest, part), piece); err != nil {
 			return err
 		}
-		whole = whole[n:]
+		part++
 	}
 	return nil
 }
@@ -147,14 +155,11 @@ func (m *Memory) sweep(tx kv.Tx, now int64, after digest) (last digest, err erro
 	var old []digest
 	looked := 0
 	opts := kv.ScanOptions{
-		Prefix: []byte{recordPrefix}, From: append(recordKey(after, math.MaxUint16), 0), Limit: sweepStep,
+		Prefix: []byte{recordPrefix}, From: append(recordKey(after), 0), Limit: sweepStep,
 	}
 	look := func(key, value []byte) error {
 		looked++
 		last = digest(key[1:])
-		if part := binary.BigEndian.Uint16(key[1+len(last):]); part > 0 {
-			return nil
-		}
 		d := decoder{rest: value}
 		d.version()
 		if recorded := d.varint(); d.err == nil && m.expired(recorded, now) {
@@ -185,8 +190,8 @@ func (m *Memory) expired(recorded, now int64) bool { return now-recorded > int64
 
 // forget removes a recorded response.
 func forget(tx kv.Tx, d digest) error {
-	var keys [][]byte
-	opts := kv.ScanOptions{Prefix: recordKeyPrefix(d), KeysOnly: true}
+	keys := [][]byte{recordKey(d)}
+	opts := kv.ScanOptions{Prefix: partKeyPrefix(d), KeysOnly: true}
 	err := tx.Scan(opts, func(key, _ []byte) error {
 		keys = append(keys, key)
 		return nil

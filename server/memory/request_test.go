@@ -131,7 +131,9 @@ func TestRequestWindow(t *testing.T) {
 		t.Helper()
 		n := 0
 		err := store.View(t.Context(), namespace, func(r kv.Reader) error {
-			return r.Scan(kv.ScanOptions{Prefix: []byte("m"), KeysOnly: true}, func(_, _ []byte) error { n++; return nil })
+			count := func(_, _ []byte) error { n++; return nil }
+			return errors.Join(r.Scan(kv.ScanOptions{Prefix: []byte("m"), KeysOnly: true}, count),
+				r.Scan(kv.ScanOptions{Prefix: []byte("o"), KeysOnly: true}, count))
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -193,7 +195,9 @@ func TestSweep(t *testing.T) {
 		t.Helper()
 		n := 0
 		err := store.View(t.Context(), namespace, func(r kv.Reader) error {
-			return r.Scan(kv.ScanOptions{Prefix: []byte("m"), KeysOnly: true}, func(_, _ []byte) error { n++; return nil })
+			count := func(_, _ []byte) error { n++; return nil }
+			return errors.Join(r.Scan(kv.ScanOptions{Prefix: []byte("m"), KeysOnly: true}, count),
+				r.Scan(kv.ScanOptions{Prefix: []byte("o"), KeysOnly: true}, count))
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -223,6 +227,41 @@ func TestSweep(t *testing.T) {
 	}
 	if got, want := values(), updates; got != want {
 		t.Errorf("%d values are left, want %d, of what is within the window", got, want)
+	}
+}
+
+// TestSweep_Large records nothing but responses that take several values, under ids that ascend: those beyond the window
+// go as fast as others come.
+func TestSweep_Large(t *testing.T) {
+	now := testTime
+	store := kvtest.Harsh(memkv.New())
+	defer store.Close()
+	m, err := memory.New(store, memory.Options{RequestWindow: 10 * time.Second, Now: func() time.Time { return now }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	long := strings.Repeat("x", 600<<10) // the snippet of an edit, in five values
+	must(t, m, memory.Create{Path: "/memories/f", FileText: long + "\n0"})
+	const updates = 60
+	for i := range updates {
+		now = now.Add(time.Second)
+		edit := memory.StrReplace{Path: "/memories/f", OldStr: fmt.Sprint("\n", i), NewStr: fmt.Sprint("\n", i+1)}
+		result, err := m.Do(t.Context(), namespace, edit, memory.Call{RequestID: fmt.Sprintf("%012d", i)})
+		if err != nil || result.IsError() {
+			t.Fatalf("%v %v", result, err)
+		}
+	}
+	heads, parts := 0, 0
+	err = store.View(t.Context(), namespace, func(r kv.Reader) error {
+		count := func(n *int) func(_, _ []byte) error { return func(_, _ []byte) error { *n++; return nil } }
+		return errors.Join(r.Scan(kv.ScanOptions{Prefix: []byte("m"), KeysOnly: true}, count(&heads)),
+			r.Scan(kv.ScanOptions{Prefix: []byte("o"), KeysOnly: true}, count(&parts)))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if heads < 10 || heads > 20 || parts != 5*heads {
+		t.Errorf("%d responses in %d more values are left, want those of 10 s, and at most as many more, in 5 each", heads, parts)
 	}
 }
 

@@ -193,8 +193,9 @@ func (s *Store) commitGroup(updates []*update) []*update {
 		g.fail(err)
 		return updates
 	}
-	took := s.now().Sub(began)
-	s.gathering = gathering{callers: len(g.answers) + len(updates) + s.queue.len(), took: took}
+	ended := s.now()
+	took := ended.Sub(began)
+	s.gathering = gathering{callers: len(g.answers) + len(updates) + s.queue.len(), took: took, ended: ended}
 	s.observed(g, took)
 	s.commits.Add(1)
 	s.updates.Add(int64(g.updates))

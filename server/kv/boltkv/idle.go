@@ -19,7 +19,7 @@ type idleReads struct {
 	mu         sync.Mutex
 	idle       []*read
 	keeping    bool
-	generation int // raised whenever all are dropped
+	generation int // raised whenever all are dropped, and when it ends that none is kept
 }
 
 // read is a read transaction of bbolt, with what reading a scope in it needs.
@@ -58,6 +58,7 @@ func (r *idleReads) keep() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.keeping = true
+	r.generation++ // One that has begun since the drop may not see what was committed.
 }
 
 // drop ends all that are idle, and has none kept any more.

@@ -1,6 +1,7 @@
 package boltkv
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"runtime"
@@ -191,4 +192,37 @@ func TestIdleReads_Growth(t *testing.T) {
 	updates.Wait()
 	close(stop)
 	views.Wait()
+}
+
+// A View that begins before a commit and ends after it leaves nothing of before the commit to those that follow.
+func TestIdleReads_BegunDuringCommit(t *testing.T) {
+	s := idleStore(t)
+	defer closeIdle(t, s)
+	putIdle(t, s, "old")
+	settle(t, s)
+	running, released, result := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+	go func() {
+		result <- s.Update(context.Background(), "n", func(tx kv.Tx) error {
+			close(running)
+			<-released
+			return tx.Put([]byte("k"), []byte("new"))
+		})
+	}()
+	<-running
+	err := s.View(t.Context(), "n", func(kv.Reader) error {
+		close(released)
+		if err := <-result; err != nil {
+			return err
+		}
+		for keeping := false; !keeping; runtime.Gosched() { // until the committer has nothing more to do
+			s.idleReads.mu.Lock()
+			keeping = s.idleReads.keeping
+			s.idleReads.mu.Unlock()
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantIdle(t, s, "new")
 }

@@ -54,16 +54,16 @@ func (q *queue) signal() {
 	}
 }
 
-// take returns all that waits, and waits until there is something; nil where the queue is closed and empty. From the
-// first on it waits until there are as many as are wanted, but no longer than the limit. And it yields for as long as
-// that makes the queue grow.
-func (q *queue) take(wanted int, limit time.Duration) []*update {
+// take returns all that waits, and waits until there is something; nil where the queue is closed and empty. Then it waits
+// until there are as many as are wanted, but no longer than until the time. And it yields for as long as that makes the
+// queue grow.
+func (q *queue) take(wanted int, until time.Time) []*update {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for len(q.waiting) == 0 && !q.closed {
 		q.changed.Wait()
 	}
-	q.gather(wanted, limit)
+	q.gather(wanted, until)
 	for n := 0; n < len(q.waiting); {
 		n = len(q.waiting)
 		q.mu.Unlock()
@@ -75,9 +75,13 @@ func (q *queue) take(wanted int, limit time.Duration) []*update {
 	return updates
 }
 
-// gather waits until as many wait as are wanted, but no longer than the limit. It gives up the lock meanwhile.
-func (q *queue) gather(wanted int, limit time.Duration) {
+// gather waits until as many wait as are wanted, but no longer than until the time. It gives up the lock meanwhile.
+func (q *queue) gather(wanted int, until time.Time) {
 	if len(q.waiting) >= wanted || q.closed {
+		return
+	}
+	limit := time.Until(until)
+	if limit <= 0 {
 		return
 	}
 	enough := make(chan struct{})
@@ -99,17 +103,19 @@ func (q *queue) gather(wanted int, limit time.Duration) {
 // Callers that were just answered often call again at once: agents that work through a list, an import, a benchmark.
 // Over a network that takes them longer than it takes to begin the next group, which then is for the few that came
 // during the last commit, and so the callers fall into two halves that take turns. Therefore the committer waits until
-// most of them are back. Where they do not come it goes on soon, by the measure of what a commit takes anyway.
+// most of them are back. Where they do not come it goes on soon after the last commit, by the measure of what that took:
+// who comes later is made to wait for nobody.
 type gathering struct {
 	callers int           // how many were answered after the last commit, or waited when it ended
 	took    time.Duration // by the last commit
+	ended   time.Time     // when it had
 }
 
 // maxGatherTime is the longest that an update may wait for others, however slow the disk is.
 const maxGatherTime = 10 * time.Millisecond
 
-// next returns how many updates to wait for, and how long at most. A lone caller is never made to wait.
-func (g gathering) next() (wanted int, limit time.Duration) {
+// next returns how many updates to wait for, and until when at most. A lone caller is never made to wait.
+func (g gathering) next() (wanted int, until time.Time) {
 	// The last quarter is left to come during the commit, so that the processors have something to do then.
-	return g.callers - g.callers/4, min(2*g.took, maxGatherTime)
+	return g.callers - g.callers/4, g.ended.Add(min(2*g.took, maxGatherTime))
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -57,6 +58,41 @@ func testSnapshotStays(t *testing.T, store kv.Store) {
 	}
 	if diff := cmp.Diff([]pair{{"a", "49"}, {"aa", "49"}, {"\xffa", "49"}}, read(t, store, scope)); diff != "" {
 		t.Errorf("next View: difference (-want +got):\n%s", diff)
+	}
+}
+
+// testAcknowledgedIsSeen has readers look, while one writes: what was acknowledged before they began they see.
+func testAcknowledgedIsSeen(t *testing.T, store kv.Store) {
+	const updates, readers = 300, 4
+	write(t, store, scope, pair{"n", "0"})
+	var acknowledged atomic.Int64
+	var ended atomic.Bool
+	var reading sync.WaitGroup
+	defer reading.Wait()
+	defer ended.Store(true)
+	for range readers {
+		reading.Go(func() {
+			for !ended.Load() {
+				least := acknowledged.Load()
+				var seen int
+				err := store.View(t.Context(), scope, func(r kv.Reader) error {
+					values, err := r.Get([]byte("n"))
+					if err != nil {
+						return err
+					}
+					seen, err = strconv.Atoi(string(values[0]))
+					return err
+				})
+				if err != nil || int64(seen) < least {
+					t.Errorf("got %d and %v, want the value %d or a later one", seen, err, least)
+					return
+				}
+			}
+		})
+	}
+	for n := range updates {
+		write(t, store, scope, pair{"n", strconv.Itoa(n + 1)})
+		acknowledged.Store(int64(n + 1))
 	}
 }
 

@@ -35,6 +35,7 @@ func Run(t *testing.T, newStore func(t *testing.T) kv.Store) {
 		{"WriteCount", testWriteCount},
 		{"TransactionSize", testTransactionSize},
 		{"SnapshotStays", testSnapshotStays},
+		{"AcknowledgedIsSeen", testAcknowledgedIsSeen},
 		{"FailuresAmongOthers", testFailuresAmongOthers},
 		{"CounterOfOneScope", testCounterOfOneScope},
 		{"CountersOfManyScopes", testCountersOfManyScopes},
