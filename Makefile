@@ -31,7 +31,8 @@ help: ## Show this help
 
 .PHONY: run
 run: ## Run memoryd on 127.0.0.1:7711 with its data in ./memoryd-data
-	$(GO) run ./cmd/memoryd --data $(DATA)
+	CGO_ENABLED=0 $(GO) build -trimpath -o bin/ ./cmd/memoryd
+	bin/memoryd --data $(DATA)
 
 .PHONY: build
 build: ## Build memoryd, memoryctl and memory-agent into ./bin

@@ -56,6 +56,22 @@ func parseSocketPath(field, given, path string) (address, error) {
 	return address{field: field, given: given, network: "unix", path: path}, nil
 }
 
+// showAddr is the address of a listener as people read it: as they give it in a Config.
+func showAddr(addr net.Addr) string {
+	if addr.Network() == "unix" {
+		return showAddress("unix:" + addr.String())
+	}
+	return addr.String()
+}
+
+// showAddress is an address of a Config in the one spelling in which people read it.
+func showAddress(given string) string {
+	if path, ok := strings.CutPrefix(given, "unix:/"); ok && !strings.HasPrefix(path, "/") {
+		return "unix:///" + path
+	}
+	return given
+}
+
 // resolve looks up the host of the address once, so that what is checked is what is listened on. remote tells whether
 // other machines can reach it.
 func (a address) resolve(ctx context.Context) (resolved address, remote bool, err error) {
@@ -84,6 +100,16 @@ func (a address) resolve(ctx context.Context) (resolved address, remote bool, er
 	return a, remote, nil
 }
 
+// overlaps tells whether a listener has the port of a resolved address, on its host or on all.
+func (a address) overlaps(l net.Listener) bool {
+	addr, ok := l.Addr().(*net.TCPAddr)
+	if !ok || a.network == "unix" || strconv.Itoa(addr.Port) != a.port {
+		return false
+	}
+	host := net.ParseIP(a.host) // nil is every interface
+	return host == nil || host.IsUnspecified() || addr.IP.IsUnspecified() || host.Equal(addr.IP)
+}
+
 // openToUsers tells whether every user of the machine can connect to a socket for calls, and nobody asks who that is.
 // Only --insecure allows it.
 func (a address) openToUsers(cfg Config) bool {
@@ -100,15 +126,17 @@ type danger struct {
 // dangerOf returns why an address that other machines can reach is not safe with a configuration, nil where it is.
 func dangerOf(field string, cfg Config) *danger {
 	encrypted := cfg.TLSCert != ""
-	// The side port has no memories. Where there are principals it asks for one too.
-	authenticated := cfg.Principals != "" || field == fieldHTTP
+	// The side port has no memories, but may have profiles. Where there are principals it asks for one too.
+	authenticated := cfg.Principals != "" || field == fieldHTTP && !cfg.Pprof
+	exposed := "read and change every memory"
+	if field == fieldHTTP {
+		exposed = "take profiles of the process"
+	}
 	switch {
 	case encrypted && authenticated:
 		return nil
 	case encrypted:
-		return &danger{
-			is: "nobody is authenticated", can: "whoever reaches it can read and change every memory", give: "--principals",
-		}
+		return &danger{is: "nobody is authenticated", can: "whoever reaches it can " + exposed, give: "--principals"}
 	case authenticated:
 		return &danger{
 			is: "nothing is encrypted", can: "whoever is on the way can read and change what passes",
@@ -117,7 +145,7 @@ func dangerOf(field string, cfg Config) *danger {
 	default:
 		return &danger{
 			is:  "calls are neither encrypted nor authenticated",
-			can: "whoever reaches it can read and change every memory", give: "--tls-cert, --tls-key and --principals",
+			can: "whoever reaches it can " + exposed, give: "--tls-cert, --tls-key and --principals",
 		}
 	}
 }

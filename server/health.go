@@ -55,8 +55,12 @@ func (h *storeHealth) follow(ctx context.Context, ticks <-chan time.Time) {
 	}
 }
 
-// metDamage notes that a call has met damaged data. The next tick tells of it.
-func (h *storeHealth) metDamage() { h.damaged.Store(true) }
+// metDamage notes that a call has met damaged data. Metrics tell of it at once, whatever else is wrong with the store;
+// health checks from the next tick on.
+func (h *storeHealth) metDamage() {
+	h.damaged.Store(true)
+	h.metrics.DataDamaged()
+}
 
 // check asks the store once, and tells of what has changed.
 func (h *storeHealth) check(ctx context.Context) {

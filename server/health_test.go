@@ -50,6 +50,22 @@ func wantServing(t *testing.T, checks *health.Server, want healthpb.HealthCheckR
 	}
 }
 
+// gaugeOf is the value of a gauge without labels.
+func gaugeOf(t *testing.T, metrics *ops.Metrics, name string) float64 {
+	t.Helper()
+	families, err := metrics.Gatherer().Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		if f.GetName() == name {
+			return f.GetMetric()[0].GetGauge().GetValue()
+		}
+	}
+	t.Fatalf("there is no metric %s", name)
+	return 0
+}
+
 func TestStoreHealth(t *testing.T) {
 	const serving, notServing = healthpb.HealthCheckResponse_SERVING, healthpb.HealthCheckResponse_NOT_SERVING
 	const readOnly = "store is read-only until memoryd is restarted; check the device"
@@ -91,7 +107,9 @@ func TestStoreHealth(t *testing.T) {
 // A call that meets damaged data makes the server NOT_SERVING for good, also where writes go on.
 func TestStoreHealth_Damaged(t *testing.T) {
 	log, store, checks := &logBuffer{}, &sickStore{}, health.NewServer()
-	h := newStoreHealth(store, checks, ops.NewMetrics(""), log.logger())
+	metrics := ops.NewMetrics("")
+	damaged := func() float64 { return gaugeOf(t, metrics, "memoryd_data_damaged") }
+	h := newStoreHealth(store, checks, metrics, log.logger())
 	logger := &callLogger{logger: log.logger(), metDamage: h.metDamage}
 	c, ctx := callIn(t.Context())
 	ended := func(err error) { logger.ended(ctx, c, memoryv1.MemoryService_View_FullMethodName, err, 0) }
@@ -100,11 +118,20 @@ func TestStoreHealth_Damaged(t *testing.T) {
 		h.check(t.Context())
 		wantServing(t, checks, healthpb.HealthCheckResponse_SERVING)
 	}
+	if got := damaged(); got != 0 {
+		t.Errorf("the metric is %v before any damage, want 0", got)
+	}
+	store.set(kv.ErrFull) // Metrics tell of damage also where another fault is told of by health checks.
+	h.check(t.Context())
 	ended(rpc.StatusError(fmt.Errorf("view: %w", kv.ErrCorrupt)))
 	ended(nil)
-	for range 2 {
+	for _, err := range []error{kv.ErrFull, nil, nil} {
+		store.set(err)
 		h.check(t.Context())
 		wantServing(t, checks, healthpb.HealthCheckResponse_NOT_SERVING)
+		if got := damaged(); got != 1 {
+			t.Errorf("the store has the error %v: the metric is %v, want 1", err, got)
+		}
 	}
 	if got := *h.fault.Load(); got != faultDamaged {
 		t.Errorf("got %q, want %q", got, faultDamaged)

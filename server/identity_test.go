@@ -173,12 +173,11 @@ func TestPreflight(t *testing.T) {
 
 func TestResolveAll_Dangers(t *testing.T) {
 	tests := []struct {
-		name      string
-		cfg       Config
-		http      string // the address of the side port
-		missing   string // what the refusal is for; "" where there is none
-		warning   string // of the log where it is insecure; "" for none
-		addresses []string
+		name    string
+		cfg     Config
+		http    string // the address of the side port; "" is the address for calls instead
+		missing string // what the refusal is for; "" where there is none
+		warning string // of the log where it is insecure; "" for none
 	}{
 		{
 			name: "nothing", missing: "calls are neither encrypted nor authenticated; give --tls-cert, --tls-key and --principals, use",
@@ -193,12 +192,40 @@ func TestResolveAll_Dangers(t *testing.T) {
 			warning: "nothing is encrypted; whoever is on the way",
 		},
 		{name: "both", cfg: Config{TLSCert: "c", TLSKey: "k", Principals: "p"}},
+		{
+			name: "side port", http: "0.0.0.0:2", missing: "nothing is encrypted; give --tls-cert and --tls-key, use",
+			warning: "nothing is encrypted; whoever is on the way",
+		},
+		// It needs no principals: it has no memories.
+		{name: "side port with TLS", http: "0.0.0.0:2", cfg: Config{TLSCert: "c", TLSKey: "k"}},
+		{
+			name: "profiles", http: "0.0.0.0:2", cfg: Config{Pprof: true},
+			missing: "calls are neither encrypted nor authenticated; give --tls-cert, --tls-key and --principals, use",
+			warning: "calls are neither encrypted nor authenticated; whoever reaches it can take profiles of the process",
+		},
+		{
+			name: "profiles with TLS", http: "0.0.0.0:2", cfg: Config{Pprof: true, TLSCert: "c", TLSKey: "k"},
+			missing: "nobody is authenticated; give --principals, use",
+			warning: "nobody is authenticated; whoever reaches it can take profiles of the process",
+		},
+		{
+			name: "profiles with identity", http: "0.0.0.0:2", cfg: Config{Pprof: true, Principals: "p"},
+			missing: "nothing is encrypted; give --tls-cert and --tls-key, use",
+			warning: "nothing is encrypted; whoever is on the way",
+		},
+		{
+			name: "profiles with both", http: "0.0.0.0:2",
+			cfg: Config{Pprof: true, TLSCert: "c", TLSKey: "k", Principals: "p"},
+		},
 	}
 	for _, tt := range tests {
 		for _, insecure := range []bool{false, true} {
 			log := &logBuffer{}
 			cfg := tt.cfg
-			cfg.Listen, cfg.Insecure, cfg.Logger = []string{"0.0.0.0:1"}, insecure, log.logger()
+			cfg.Insecure, cfg.Logger = insecure, log.logger()
+			if cfg.HTTP = tt.http; cfg.HTTP == "" {
+				cfg.Listen = []string{"0.0.0.0:1"}
+			}
 			_, err := resolveAll(t.Context(), cfg)
 			refused := tt.missing != "" && !insecure
 			if refused != (err != nil) || refused && !strings.Contains(err.Error(), tt.missing) {
@@ -209,11 +236,6 @@ func TestResolveAll_Dangers(t *testing.T) {
 				t.Errorf("%s, insecure %t: got the log %s, want %q", tt.name, insecure, log, tt.warning)
 			}
 		}
-	}
-	// The side port needs no principals: it has no memories.
-	cfg := Config{HTTP: ":1", TLSCert: "c", TLSKey: "k"}.withDefaults()
-	if _, err := resolveAll(t.Context(), cfg); err != nil {
-		t.Errorf("a side port with TLS: %v", err)
 	}
 }
 

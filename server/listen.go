@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"time"
 )
@@ -15,14 +16,18 @@ import (
 // probeTimeout is how long the process behind a socket may take to accept a connection.
 const probeTimeout = time.Second
 
-// listen opens a resolved address. A socket gets a mode.
-func listen(ctx context.Context, a address, mode fs.FileMode) (net.Listener, error) {
+// listen opens a resolved address. A socket gets a mode. own are the listeners that the server has already.
+func listen(ctx context.Context, a address, mode fs.FileMode, own []net.Listener) (net.Listener, error) {
 	if a.network == "unix" {
 		return listenUnix(ctx, a, mode)
 	}
 	var lc net.ListenConfig
 	listener, err := lc.Listen(ctx, a.network, net.JoinHostPort(a.host, a.port))
 	if errors.Is(err, syscall.EADDRINUSE) {
+		if i := slices.IndexFunc(own, a.overlaps); i >= 0 {
+			return nil, fmt.Errorf("listen on %s: this memoryd listens on %s already, for another address that was set or "+
+				"for the socket unit of systemd; leave one of them out", a.given, own[i].Addr())
+		}
 		return nil, fmt.Errorf("listen on %s: the address is in use by another process, perhaps by another memoryd", a.given)
 	}
 	if err != nil {

@@ -16,7 +16,7 @@ func socketPath(t *testing.T) string {
 	return filepath.Join(t.TempDir(), "m.sock")
 }
 
-func listenOn(t *testing.T, given string) (net.Listener, error) {
+func listenOn(t *testing.T, given string, own ...net.Listener) (net.Listener, error) {
 	t.Helper()
 	a, err := parseAddress("Listen", given)
 	if err != nil {
@@ -25,7 +25,7 @@ func listenOn(t *testing.T, given string) (net.Listener, error) {
 	if a, _, err = a.resolve(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	return listen(t.Context(), a, DefaultSocketMode)
+	return listen(t.Context(), a, DefaultSocketMode, own)
 }
 
 func closeListener(t *testing.T, l net.Listener) {
@@ -42,7 +42,7 @@ func TestListenUnix(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		l, err := listen(t.Context(), a, mode)
+		l, err := listen(t.Context(), a, mode, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -179,5 +179,53 @@ func TestListenTCP_InUse(t *testing.T) {
 	want := "listen on " + l.Addr().String() + ": the address is in use by another process, perhaps by another memoryd"
 	if err == nil || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
+	}
+}
+
+// The port may be in use by the server itself, which no look at other processes would show.
+func TestListenTCP_InUseByItself(t *testing.T) {
+	other, err := listenOn(t, "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closeListener(t, other)
+	l, err := listenOn(t, "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closeListener(t, l)
+	_, port, err := net.SplitHostPort(l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, host := range []string{"127.0.0.1", "localhost", "0.0.0.0", ""} {
+		given := net.JoinHostPort(host, port)
+		_, err := listenOn(t, given, other, l)
+		want := "listen on " + given + ": this memoryd listens on " + l.Addr().String() + " already, for another address that " +
+			"was set or for the socket unit of systemd; leave one of them out"
+		if err == nil || err.Error() != want {
+			t.Errorf("got %v, want %s", err, want)
+		}
+	}
+}
+
+// The log and LOCK have one spelling of a socket, that of the documentation, however it was given.
+func TestShowAddress(t *testing.T) {
+	for given, want := range map[string]string{
+		"unix:///run/m.sock": "unix:///run/m.sock", "unix:/run/m.sock": "unix:///run/m.sock", "unix:m.sock": "unix:m.sock",
+		"127.0.0.1:7711": "127.0.0.1:7711",
+	} {
+		if got := showAddress(given); got != want {
+			t.Errorf("showAddress(%q): got %q, want %q", given, got, want)
+		}
+	}
+	for addr, want := range map[net.Addr]string{
+		&net.UnixAddr{Name: "/run/m.sock", Net: "unix"}:       "unix:///run/m.sock",
+		&net.UnixAddr{Name: "m.sock", Net: "unix"}:            "unix:m.sock",
+		&net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 7_711}: "127.0.0.1:7711",
+	} {
+		if got := showAddr(addr); got != want {
+			t.Errorf("showAddr(%v): got %q, want %q", addr, got, want)
+		}
 	}
 }

@@ -86,7 +86,7 @@ func (k Keyset) openSealed(ctx context.Context, o boltkv.Options) (kv.Store, err
 	}
 	bolt, err := boltkv.Open(ctx, o)
 	if err != nil {
-		return nil, err
+		return nil, explainPermission(o.Dir, err)
 	}
 	store, err := k.unseal(ctx, bolt, handle)
 	if err != nil {

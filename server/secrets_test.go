@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"google.golang.org/protobuf/encoding/protojson"
 
@@ -336,4 +337,32 @@ func BenchmarkInsert_Secrets(b *testing.B) {
 			}
 		})
 	}
+}
+
+// The counters of secrets that are written are there before the first secret is, so that it is an increase to alerts.
+func TestSecrets_CountersStartAtZero(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		metrics := ops.NewMetrics("")
+		newScreener(metrics)
+		synctest.Wait()
+		families, err := metrics.Gatherer().Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range families {
+			if f.GetName() != "memoryd_secrets_found_total" {
+				continue
+			}
+			for _, m := range f.GetMetric() {
+				if m.GetCounter().GetValue() != 0 || m.GetLabel()[0].GetValue() != "written" {
+					t.Errorf("got %v, want counters of done=written that are 0", m)
+				}
+			}
+			if got := len(f.GetMetric()); got < 200 {
+				t.Errorf("got %d counters, want one of every rule", got)
+			}
+			return
+		}
+		t.Error("there are no counters")
+	})
 }

@@ -33,7 +33,6 @@ import (
 	"github.com/seed-7f2870e1/memoryd/server/internal/auth"
 	"github.com/seed-7f2870e1/memoryd/server/internal/ops"
 	"github.com/seed-7f2870e1/memoryd/server/internal/rpc"
-	"github.com/seed-7f2870e1/memoryd/server/internal/screen"
 	"github.com/seed-7f2870e1/memoryd/server/kv"
 	"github.com/seed-7f2870e1/memoryd/server/memory"
 )
@@ -146,7 +145,7 @@ func New(ctx context.Context, cfg Config) (_ *Server, err error) {
 	opened.add(closeStore)
 	tree, err := memory.New(traced(store, cfg), memory.Options{
 		Defaults: cfg.Defaults, RequestWindow: cfg.RequestWindow,
-		Screener: screener{screen.New(), metrics}, Report: secretReporter{cfg.Logger, metrics}.report,
+		Screener: newScreener(metrics), Report: secretReporter{cfg.Logger, metrics}.report,
 		Replayed: metrics.Replayed,
 	})
 	if err != nil {
@@ -191,8 +190,8 @@ func New(ctx context.Context, cfg Config) (_ *Server, err error) {
 	s.conns.slowStrangers = s.auth != nil
 	s.limits = newLimiter(cfg.MaxConcurrentCalls, cfg.MaxConcurrentBytes)
 	s.metrics.Load(s.loadMetrics())
-	for _, a := range addresses {
-		l, err := listen(ctx, a, cfg.SocketMode)
+	for _, a := range addresses { // The side port is the last.
+		l, err := listen(ctx, a, cfg.SocketMode, s.listeners)
 		if err != nil {
 			return nil, err
 		}
@@ -415,13 +414,13 @@ func (s *Server) progress() int64 {
 func (s *Server) startAttrs() []any {
 	addresses := make([]string, len(s.listeners))
 	for i, addr := range s.Addrs() {
-		addresses[i] = addr.String()
+		addresses[i] = showAddr(addr)
 	}
 	attrs := []any{
 		"version", Version(), "addresses", addresses, "tls", s.security.tls != nil, "identity", s.auth != nil,
 	}
 	if addr := s.HTTPAddr(); addr != nil {
-		attrs = append(attrs, "http", addr.String())
+		attrs = append(attrs, "http", showAddr(addr))
 	}
 	if s.cfg.Store == nil {
 		attrs = append(attrs, "data", s.cfg.Data)

@@ -130,7 +130,7 @@ func TestBench_Errors(t *testing.T) {
 
 func TestChecks(t *testing.T) {
 	for _, c := range checks(&report.Report{}) {
-		if c.Measured != nil || c.Met {
+		if c.Measured != nil || c.Met || c.CannotTell {
 			t.Errorf("nothing was measured, and %s is %v", c.Work, c)
 		}
 	}
@@ -142,7 +142,7 @@ func TestChecks(t *testing.T) {
 			subject(nameMemoryd, trial.Figures{trial.P50: 0.0013, trial.Allocs: 80, trial.Rate: 1000}),
 			subject(nameControl, trial.Figures{trial.P50: 0.0014, trial.Rate: 1100}),
 			subject(nameEcho, trial.Figures{trial.P50: 0.001, trial.Allocs: 59}),
-			subject(nameEtcd, trial.Figures{trial.Rate: 800}),
+			subject(nameEtcd, trial.Figures{trial.Rate: 625}),
 		}},
 		{Name: caseNamespacesView, Callers: scaleCallers, Subjects: []trial.SubjectResult{
 			subject(nameOne, trial.Figures{trial.Rate: 1000}), subject(nameOne+trial.Again, trial.Figures{trial.Rate: 1100}),
@@ -158,21 +158,23 @@ func TestChecks(t *testing.T) {
 		got[c.Work] = c
 	}
 	for _, test := range []struct {
-		work     string
-		measured float64
-		met      bool
+		work       string
+		measured   float64
+		met        bool
+		cannotTell bool
 	}{
-		{"View over a bare RPC, p50, C=8", 1.3, true},
-		{"View over a bare RPC, allocations, C=8", 21, false},
-		{"View over etcd's linearizable get, rate, C=8", 1.25, true},
-		{"10^5 namespaces over one, rate of view, C=8", 0.95, true},
-		{"str_replace in a file of 1 MB, bytes written over its size, C=1", 1.4, false},
-		{"Start at 10^6 files", 0.04, true},
+		{"View over a bare RPC, p50, C=8", 1.3, false, true}, // The control differs by 8%, the target by 4%.
+		{"View over a bare RPC, allocations, C=8", 21, false, false},
+		{"View over etcd's linearizable get, rate, C=8", 1.6, true, false},
+		{"10^5 namespaces over one, rate of view, C=8", 0.95, true, false},
+		{"str_replace in a file of 1 MB, bytes written over its size, C=1", 1.4, false, false},
+		{"Start at 10^6 files", 0.04, true, false},
 	} {
 		c := got[test.work]
-		if c.Measured == nil || *c.Measured-test.measured > 1e-9 || test.measured-*c.Measured > 1e-9 || c.Met != test.met {
+		if c.Measured == nil || *c.Measured-test.measured > 1e-9 || test.measured-*c.Measured > 1e-9 ||
+			c.Met != test.met || c.CannotTell != test.cannotTell {
 			b, _ := json.Marshal(c)
-			t.Errorf("%s: got %s, want %v, met %v", test.work, b, test.measured, test.met)
+			t.Errorf("%s: got %s, want %v, met %v, cannot tell %v", test.work, b, test.measured, test.met, test.cannotTell)
 		}
 	}
 }

@@ -48,10 +48,10 @@ func newRoot() *cobra.Command {
 		Long: `bench starts servers of its own on the loopback interface, measures them, ends them, and prints a table.
 
 What is compared takes turns: every round has one slice of time for each, in an order of its own. Whatever is measured,
-two servers of the same configuration take part. By how much they differ is printed first, and a ratio that is no
-further from 1 says nothing. Figures are medians of the slices, and ratios those of the slices of a round. What memoryd
-and the system count (allocations, processor time, bytes and calls that write, fsyncs, calls that share a commit)
-depends little on what else the machine does; times do.
+two servers of the same configuration take part. By how much they differ is printed first: a ratio that is no further
+from 1 says nothing, and nor does one that is no further from its target. Figures are medians of the slices, and ratios
+those of the slices of a round. What memoryd and the system count (allocations, processor time, bytes and calls that
+write, fsyncs, calls that share a commit) depends little on what else the machine does; times do.
 
 Peers that are not installed are left out, and the report says so: etcd and memoryd next to this program, redis-server,
 postgres and node in PATH. System calls are counted with strace, on Linux.

@@ -89,10 +89,9 @@ func newSandbox(t *testing.T) *sandbox {
 		back = append(back, s.dir+dir, dir)
 	}
 	back = append(back, s.dir+"/home", "/home/me")
-	pairs = append(pairs, "DNS:"+docsShared, "DNS:"+docsShared+",IP:127.0.0.1",
-		"uids: [1000]", fmt.Sprintf("uids: [%d]", os.Getuid()))
+	pairs = append(pairs, "uids: [1000]", fmt.Sprintf("uids: [%d]", os.Getuid()))
 	s.real, s.shown = strings.NewReplacer(pairs...), strings.NewReplacer(back...)
-	s.serving = strings.NewReplacer(append(pairs, "0.0.0.0:7711", shared)...)
+	s.serving = strings.NewReplacer(append(pairs, "0.0.0.0:7711", shared, "0.0.0.0:7712", side)...)
 	t.Cleanup(func() { s.stop(t) })
 	return s
 }
@@ -121,7 +120,7 @@ func (s *sandbox) write(t *testing.T, name, content string) {
 func serviceArgs(text string) (args []string, ok bool) {
 	rest, ok := strings.CutPrefix(text, "memoryd")
 	if !ok {
-		rest, ok = strings.CutPrefix(text, "go run ./cmd/memoryd") // of make run
+		rest, ok = strings.CutPrefix(text, "bin/memoryd") // of make run
 	}
 	args = strings.Fields(rest)
 	if !ok || strings.ContainsAny(rest, "|<>;&()$") || len(args) > 0 && !strings.HasPrefix(args[0], "--") {
@@ -218,8 +217,7 @@ func (s *sandbox) serve(t *testing.T, args []string) {
 	s.services[data] = d
 }
 
-// makeRun returns the arguments of the service that `make run` runs. The binary of `go run` would outlive a signal to
-// make.
+// makeRun returns the arguments of the service that `make run` runs.
 func makeRun(t *testing.T) []string {
 	t.Helper()
 	out, err := exec.Command("make", "--dry-run", "-C", repository, "run").Output()

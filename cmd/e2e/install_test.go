@@ -81,7 +81,8 @@ func TestDist_Sums(t *testing.T) {
 func TestDist_Archives(t *testing.T) {
 	common := []string{
 		"LICENSE", "README.md", "CHANGELOG.md", "THIRD_PARTY_LICENSES", "completions/memoryctl.bash", "completions/_memoryd",
-		"completions/memory-agent.fish", "completions/memoryd.ps1",
+		"completions/memory-agent.fish", "completions/memoryd.ps1", "docs/operations.md", "docs/performance.svg",
+		"deploy/prometheus/memoryd.rules.yml", "deploy/grafana/memoryd.json",
 	}
 	for _, archive := range append(made(t, "memoryd_*.tar.gz"), zips(t)...) {
 		wants := slices.Clone(common)
@@ -368,6 +369,8 @@ func TestDist_Deb(t *testing.T) {
 			"usr/bin/memoryd", "usr/bin/memoryctl", "usr/bin/memory-agent", "etc/memoryd/memoryd.yaml", "etc/logrotate.d/memoryd",
 			"usr/lib/systemd/system/memoryd.service", "usr/lib/systemd/system/memoryd.socket", "usr/lib/sysusers.d/memoryd.conf",
 			"usr/share/man/man8/memoryd.8.gz", "usr/share/man/man1/memoryctl.1.gz", "usr/share/doc/memoryd/copyright",
+			"usr/share/doc/memoryd/docs/operations.md", "usr/share/doc/memoryd/deploy/prometheus/memoryd.rules.yml",
+			"usr/share/doc/memoryd/deploy/grafana/memoryd.json",
 			"usr/share/bash-completion/completions/memoryctl", "usr/share/zsh/vendor-completions/_memoryctl",
 			"usr/share/fish/vendor_completions.d/memoryctl.fish", "DEBIAN/postinst", "DEBIAN/prerm", "DEBIAN/postrm",
 		} {

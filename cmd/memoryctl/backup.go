@@ -27,14 +27,16 @@ takes the file, and "memoryd verify" checks it.
 FILE appears when it is complete, has its checksum and is on disk; its mode is
 0600. On standard output a backup is complete only if the exit status is 0, and
 restore refuses one that was cut off. A damaged store makes a damaged backup,
-which only verify can tell. --timeout does not apply.`,
+which only verify can tell. --timeout does not apply.
+
+It needs the rights admin and read on all namespaces.`,
 		Example: `  memoryctl backup memories.backup
   memoryctl backup --rate 10MB/s memories.backup
   memoryctl backup - | ssh elsewhere 'cat > memories.backup'`,
 		GroupID: groupAdmin,
 		Args:    arguments(1, 1),
 		RunE: c.call(func(ctx context.Context, m *client.Client, args []string) error {
-			c.about = ""
+			c.about = "all namespaces: admin and read on **"
 			bytesPerSecond, err := parseRate(rate)
 			if err != nil {
 				return err

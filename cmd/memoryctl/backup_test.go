@@ -124,13 +124,13 @@ func TestBackup(t *testing.T) {
 	}
 }
 
-// TestBackup_Denied names no namespace: a backup is of all.
+// TestBackup_Denied names the rights that are needed, on all namespaces: a backup is of all.
 func TestBackup_Denied(t *testing.T) {
 	addr := startBackupService(t, &backupService{
 		content: "content", err: statusError(codes.PermissionDenied, "NOT_PERMITTED", "no", true),
 	})
 	got := run(t, strings.NewReader(""), "--addr", addr, "backup", "-")
-	if want := "no: ask whoever runs memoryd for a right to it (PERMISSION_DENIED, NOT_PERMITTED)\n"; got.Status != exitOther ||
+	if want := "no: ask whoever runs memoryd for a right in all namespaces: admin and read on ** (PERMISSION_DENIED, NOT_PERMITTED)\n"; got.Status != exitOther ||
 		!strings.HasSuffix(got.Stderr, want) {
 		t.Errorf("got %+v, want %s", got, want)
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 	"google.golang.org/genproto/googleapis/rpc/code"
@@ -91,20 +92,25 @@ func (c *cli) exitStatus(ctx context.Context, cmd *cobra.Command, err error) int
 		c.complain("%v", err)
 		return exitOther
 	}
-	c.complain("%s%s", c.explain(err), doubt(err))
+	c.complain("%s%s", c.explain(err, c.began), doubt(err))
 	if client.IsUnreachable(err) {
 		return exitUnreachable
 	}
 	return exitOther
 }
 
-// explain says why a call failed.
-func (c *cli) explain(err error) string {
+// explain says why a call failed that began at some time; zero is where that is not known.
+func (c *cli) explain(err error, began time.Time) string {
 	st := status.Convert(err)
 	switch {
 	case client.IsUnreachable(err) && st.Code() == codes.DeadlineExceeded:
+		// The client gives up sooner where nothing is at stake.
+		waited := c.timeout
+		if !began.IsZero() {
+			waited = min(waited, time.Since(began).Round(100*time.Millisecond))
+		}
 		return fmt.Sprintf("memoryd at %s did not answer within %s: try a longer --timeout or another --addr",
-			c.addr, c.timeout)
+			c.addr, waited)
 	case client.IsUnreachable(err):
 		return fmt.Sprintf("memoryd cannot be reached at %s: %s (%s)",
 			c.addr, c.connection.Advice(err, c.about), st.Message())

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
@@ -230,8 +232,8 @@ func TestDenied(t *testing.T) {
 		{"-n acme/a rm /memories/b", "NAMESPACE_READ_ONLY", ask + "the right to write in namespace acme/a (-n says which)"},
 		{"screen", "NOT_PERMITTED", ask + "a right in namespace default (-n says which)"},
 		{"namespace show acme/b", "NOT_PERMITTED", ask + "a right in namespace acme/b"},
-		{"namespace set acme/b --max-files=1", "NOT_PERMITTED", ask + "a right in namespace acme/b"},
-		{"-n acme/a namespace delete acme/b --yes", "NOT_PERMITTED", ask + "a right in namespace acme/b"},
+		{"namespace set acme/b --max-files=1", "NOT_PERMITTED", ask + "a right in namespace acme/b: admin"},
+		{"-n acme/a namespace delete acme/b --yes", "NOT_PERMITTED", ask + "a right in namespace acme/b: admin"},
 		{"namespace list", "NOT_PERMITTED", ask + "a right to it"},
 	}
 	for _, test := range tests {
@@ -303,6 +305,24 @@ func TestTimeout(t *testing.T) {
 	if diff := cmp.Diff(outcome{exitUnreachable, "", want}, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
+}
+
+// An attempt may take a third of --timeout only, and the line says how long was really waited.
+func TestTimeout_GivesUpSooner(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &cli{addr: "host:7711", timeout: 30 * time.Second}
+		began := time.Now()
+		time.Sleep(10*time.Second + 3*time.Millisecond)
+		for _, tt := range []struct {
+			began time.Time
+			want  string
+		}{{began, "10s"}, {began.Add(-time.Hour), "30s"}, {time.Time{}, "30s"}} {
+			got := c.explain(status.Error(codes.DeadlineExceeded, "too late"), tt.began)
+			if want := "memoryd at host:7711 did not answer within " + tt.want + ": "; !strings.HasPrefix(got, want) {
+				t.Errorf("got %q, want %q...", got, want)
+			}
+		}
+	})
 }
 
 func TestInterrupt(t *testing.T) {

@@ -102,7 +102,7 @@ func (c *cli) namespaceSetCommand() *cobra.Command {
 		Short: "Change settings of a namespace",
 		Long: `Set changes the settings that are given and leaves the others. They apply to the
 next command. The value "default" gives a setting back to the configuration of
-the service.`,
+the service. It needs the right admin on the namespace.`,
 		Example: `  memoryctl namespace set acme/user-42 --create-on-existing=overwrite
   memoryctl namespace set acme/user-42 --view-max-chars=0 --max-file-bytes=4194304
   memoryctl namespace set acme/user-42 --create-on-existing=default`,
@@ -117,6 +117,7 @@ the service.`,
 			cobra.FixedCompletions(s.completions, cobra.ShellCompDirectiveNoFileComp)))
 	}
 	cmd.RunE = c.call(func(ctx context.Context, m *client.Client, args []string) error {
+		c.about += ": admin"
 		req := &memoryv1.UpdateNamespaceRequest{
 			Namespace: args[0], Settings: &memoryv1.NamespaceSettings{}, UpdateMask: &fieldmaskpb.FieldMask{},
 		}
@@ -154,12 +155,13 @@ func (c *cli) namespaceDeleteCommand() *cobra.Command {
 		Use:   "delete NAME",
 		Short: "Delete a namespace with all its files and settings",
 		Long: `Delete removes a namespace with all its files and settings. It asks for the name
-once more; scripts say --yes.`,
+once more; scripts say --yes. It needs the right admin on the namespace.`,
 		Example: `  memoryctl namespace delete acme/user-42
   memoryctl namespace delete acme/user-42 --yes`,
 		Args:              namespaceArg,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: c.call(func(ctx context.Context, m *client.Client, args []string) error {
+			c.about += ": admin"
 			name := args[0]
 			if !yes {
 				if err := c.confirmDelete(ctx, m, name); err != nil {

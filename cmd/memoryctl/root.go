@@ -42,14 +42,15 @@ type cli struct {
 	addr       string
 	connection connect.Flags
 	namespace  string
-	about      string // the namespace that the command is about, as errors have it; "" where it is about none, or all
+	about      string // what the caller needs a right in, such as a namespace, and which; "" where that is not known
 	timeout    time.Duration
 	output     string
 
 	// retryBudget is that of the client; 0: somebody who waits is told at once that memoryd is not there.
 	retryBudget time.Duration
 
-	started bool // a command runs: flags and arguments are right
+	started bool      // a command runs: flags and arguments are right
+	began   time.Time // when the command began to call; zero where it makes calls as long as somebody wants it to
 }
 
 func (c *cli) run(ctx context.Context, args []string) int {
@@ -169,6 +170,7 @@ func (c *cli) call(run remoteFunc) runFunc {
 			return usageErrorf("%v", err)
 		}
 		defer func() { _ = m.Close() }() // nothing is under way any more
+		c.began = time.Now()
 		return run(cmd.Context(), m, args)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -61,7 +62,7 @@ The exit status is 0 when standard input ends, whatever the results were.`,
 			defer func() { _ = in.Close() }() // never fails
 			opts := []client.HandlerOption{
 				client.WithSession(session),
-				client.WithErrorFunc(func(err error) { c.complain("%s", c.explain(err)) }),
+				client.WithErrorFunc(func(err error) { c.complain("%s", c.explain(err, time.Time{})) }),
 			}
 			if guard {
 				opts = append(opts, client.GuardStaleEdits())

@@ -186,9 +186,13 @@ func (t *top) watch(ctx context.Context) error {
 // looked is what became of one look.
 type looked struct {
 	order int
+	began time.Time
 	resp  *memoryv1.GetActivityResponse
 	err   error
 }
+
+// lateIntervals is after how many intervals without an answer the screen says that what it shows is old.
+const lateIntervals = 2
 
 // keyInterrupt is Ctrl-C, for which a terminal that gives keys one by one sends no signal.
 const keyInterrupt = 3
@@ -198,12 +202,17 @@ func (t *top) run(ctx context.Context, screen *screen, first *memoryv1.GetActivi
 	ctx, cancel := context.WithCancel(ctx)
 	answers := make(chan looked, 1) // A look that is under way at the end is left behind.
 	looking := false
+	answered := time.Now() // when the last answer came
+	late := time.NewTimer(lateIntervals * t.interval)
+	late.Stop()
+	defer late.Stop()
 	look := func() {
 		looking = true
-		order := t.order
+		order, began := t.order, time.Now()
+		late.Reset(lateIntervals * t.interval)
 		go func() {
 			resp, err := t.look(ctx, order)
-			answers <- looked{order, resp, err}
+			answers <- looked{order, began, resp, err}
 		}()
 	}
 	defer func() {
@@ -224,11 +233,17 @@ func (t *top) run(ctx context.Context, screen *screen, first *memoryv1.GetActivi
 			return nil
 		case <-next.C:
 			look()
+		case <-late.C:
+			view.fail("waiting for memoryd at "+t.c.addr, answered)
 		case a := <-answers:
 			looking = false
+			late.Stop()
+			if a.err == nil {
+				answered = time.Now()
+			}
 			switch {
 			case a.err != nil:
-				view.fail(t.c.explain(a.err), time.Now())
+				view.fail(t.c.explain(a.err, a.began), answered)
 			case a.order != t.order: // It was asked for before a key was pressed.
 				look()
 				continue
@@ -270,10 +285,7 @@ func (v *activityView) update(now *memoryv1.GetActivityResponse, order memoryv1.
 	}
 }
 
-// fail notes why the service does not answer. What it said last stays.
-func (v *activityView) fail(problem string, at time.Time) {
-	if v.problem == "" {
-		v.problemSince = at
-	}
-	v.problem = problem
+// fail notes why the service does not answer, and when it did last. What it said then stays.
+func (v *activityView) fail(problem string, answered time.Time) {
+	v.problem, v.answered = problem, answered
 }

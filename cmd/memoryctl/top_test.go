@@ -135,7 +135,7 @@ type watched struct {
 func watchFake(ctx context.Context, t *testing.T) *watched {
 	w := &watched{t: t, keys: make(chan byte), done: make(chan error, 1), width: 90, height: 20, resp: busy()}
 	s := &screen{out: w, keys: w.keys, size: w.size, leave: func() { w.set(func() { w.left++ }) }}
-	run := &top{c: &cli{addr: "host:7711"}, interval: 2 * time.Second, namespaces: 10, get: w.get}
+	run := &top{c: &cli{addr: "host:7711", timeout: 30 * time.Second}, interval: 2 * time.Second, namespaces: 10, get: w.get}
 	go func() {
 		err := run.run(ctx, s, busy())
 		s.close()
@@ -181,11 +181,18 @@ func (w *watched) get(ctx context.Context, req *memoryv1.GetActivityRequest) (*m
 // page returns the lines of what was drawn last, and forgets it.
 func (w *watched) page() []string {
 	w.t.Helper()
+	lines := w.current()
+	w.set(w.shown.Reset)
+	return lines
+}
+
+// current returns the lines of what is on the screen.
+func (w *watched) current() []string {
+	w.t.Helper()
 	synctest.Wait()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	pages := strings.Split(w.shown.String(), screenHome)
-	w.shown.Reset()
 	return strings.Split(strings.TrimSuffix(pages[len(pages)-1], screenRest), lineEnd)
 }
 
@@ -209,7 +216,7 @@ func TestTop_Watch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := watchFake(t.Context(), t)
 		page := w.page()
-		if got, want := page[5], "MemoryService/View          2500     <0.1   500ms   150µs   950µs   9.6ms"; got != want {
+		if got, want := page[6], "MemoryService/View          2500     <0.1   500ms   150µs   950µs   9.6ms"; got != want {
 			t.Errorf("first: got %q, want the last minute: %q", got, want)
 		}
 		if got, want := page[len(page)-1], "q: quit   s: sort by time (now: calls)"; got != want {
@@ -221,7 +228,7 @@ func TestTop_Watch(t *testing.T) {
 			w.resp.Methods[2].Calls += 2000
 		})
 		time.Sleep(2 * time.Second)
-		if got := w.page()[5]; !strings.HasPrefix(got, "MemoryService/View          1000        0 ") {
+		if got := w.page()[6]; !strings.HasPrefix(got, "MemoryService/View          1000        0 ") {
 			t.Errorf("after the interval: got %q, want the rate of the interval", got)
 		}
 
@@ -253,7 +260,7 @@ func TestTop_WatchOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := watchFake(t.Context(), t)
 		before := w.page()
-		began := time.Now().Add(2 * time.Second).UTC().Format("15:04:05Z")
+		began := time.Now().UTC().Format("15:04:05Z")
 		w.set(func() { w.err = status.Error(codes.Unavailable, "connection refused") })
 		for range 3 {
 			time.Sleep(2 * time.Second)
@@ -278,6 +285,43 @@ func TestTop_WatchOutage(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		if got := w.page()[0]; got == "" {
 			t.Error("nothing is drawn when there are no keys any more")
+		}
+	})
+}
+
+// Numbers that are old are not shown as if they were of now, while nobody knows yet whether an answer comes.
+func TestTop_WatchHung(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := watchFake(t.Context(), t)
+		began := time.Now().UTC().Format("15:04:05Z")
+		w.set(func() { w.delay, w.err = 10*time.Second, status.Error(codes.DeadlineExceeded, "too late") })
+		for _, tt := range []struct {
+			after time.Duration
+			want  string
+		}{
+			{5 * time.Second, ""}, // A look has begun, and is not late yet.
+			{time.Second, "waiting for memoryd at host:7711"},
+			{6 * time.Second, "memoryd at host:7711 did not answer within 10s: try a longer --timeout or another --addr"},
+			{2 * time.Second, "memoryd at host:7711 did not answer within 10s: try a longer --timeout or another --addr"},
+			{4 * time.Second, "waiting for memoryd at host:7711"},
+		} {
+			time.Sleep(tt.after)
+			want := cut("NO ANSWER since "+began+": "+tt.want, 90)
+			if tt.want == "" {
+				want = "memoryd v1.2.3 at host:7711, up 3d4h, 2026-11-30T12:00:00Z"
+			}
+			if got := w.current()[0]; got != want {
+				t.Errorf("got %q, want %q", got, want)
+			}
+		}
+		w.set(func() { w.delay, w.err = 0, nil })
+		time.Sleep(20 * time.Second)
+		if got := w.page()[0]; !strings.HasPrefix(got, "memoryd v1.2.3 at host:7711, up ") {
+			t.Errorf("got %q when it is back", got)
+		}
+		w.keys <- 'q'
+		if err := <-w.done; err != nil {
+			t.Error(err)
 		}
 	})
 }
@@ -347,6 +391,7 @@ func TestTop_WithMemoryd(t *testing.T) {
 	want := [][]string{
 		{"memoryd"},
 		{"calls:"},
+		{"rates"},
 		{"METHOD"},
 		{"MemoryService/View"},
 		{"MemoryService/Create"},

@@ -20,13 +20,13 @@ type activityView struct {
 	now   *memoryv1.GetActivityResponse
 	// before is the answer before, by which rates are those of the interval; nil: they are those of the last minute.
 	before *memoryv1.GetActivityResponse
-	// problem is why the service does not answer, "" where it does, and problemSince is since when.
-	problem      string
-	problemSince time.Time
+	// problem is why the service does not answer, "" where it does, and answered is when it did last.
+	problem  string
+	answered time.Time
 }
 
 // headLines is how many lines come before the tables, at most, with those between them.
-const headLines = 7
+const headLines = 8
 
 // lines returns the lines of the view, none longer than width and no more than height; 0 is no limit.
 func (v *activityView) lines(width, height int) []string {
@@ -61,7 +61,7 @@ func (v *activityView) head() []string {
 	first := fmt.Sprintf("memoryd %s at %s, up %s, %s", now.GetVersion(), v.addr,
 		formatUptime(now.GetCurrentTime().AsTime().Sub(now.GetStartTime().AsTime())), formatTime(now.GetCurrentTime()))
 	if v.problem != "" {
-		first = "NO ANSWER since " + v.problemSince.UTC().Format("15:04:05Z") + ": " + v.problem
+		first = "NO ANSWER since " + v.answered.UTC().Format("15:04:05Z") + ": " + v.problem
 	}
 	calls, failed := 0.0, 0.0
 	for _, m := range now.GetMethods() {
@@ -80,7 +80,17 @@ func (v *activityView) head() []string {
 	if s := now.GetStore(); s != nil {
 		head = append(head, v.store(s))
 	}
-	return head
+	return append(head, v.times())
+}
+
+// times says of how long a time the numbers are.
+func (v *activityView) times() string {
+	window := formatLatency(v.window())
+	if v.before == nil {
+		return "rates and latencies: of the last " + window
+	}
+	return fmt.Sprintf("calls, failed and commits in a second: of the last %s; namespaces and all else: of the last %s",
+		formatLatency(v.interval()), window)
 }
 
 func (v *activityView) store(s *memoryv1.StoreActivity) string {

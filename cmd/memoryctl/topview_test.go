@@ -72,6 +72,7 @@ func TestActivityView(t *testing.T) {
 memoryd v1.2.3 at host:7711, up 3d4h, 2026-11-30T12:00:00Z
 calls: 2510/s, 2.0/s failed, 3 of 1024 running; 12 connections
 store: 12.3M, 4.1M free; 2.0 commits/s of 4.2 updates, p50 6.0ms, p99 24ms; 2 waiting
+rates and latencies: of the last 50s
 
 METHOD                   CALLS/S FAILED/S  TIME/S     P50     P99     MAX
 MemoryService/View          2500     <0.1   500ms   150µs   950µs   9.6ms
@@ -98,6 +99,7 @@ acme/sales                   510      2.0   200ms
 memoryd v1.2.3 at host:7711, up 3d4h, 2026-11-30T12:00:02Z
 calls: 16/s, 3.5/s failed, 3 of 1024 running; 12 connections; very many namespaces: each may have had 7 calls a minute more
 store: 12.3M, 4.1M free; 10 commits/s of 4.2 updates, p50 6.0ms, p99 24ms; 2 waiting
+calls, failed and commits in a second: of the last 2.0s; namespaces and all else: of the last 50s
 
 METHOD                   CALLS/S FAILED/S  TIME/S     P50     P99     MAX
 MemoryService/StrReplace      15      3.0   100ms   8.0ms    25ms    1.2s
@@ -106,11 +108,12 @@ AdminService/Backup            0        0       0       -       -       -
 MemoryService/View             0        0   500ms   150µs   950µs   9.6ms
 `},
 		{"a terminal that is small, and a problem", activityView{
-			now: busy(), problem: "memoryd cannot be reached at host:7711: start memoryd there", problemSince: lookedAt,
-		}, 61, 9, `
+			now: busy(), problem: "memoryd cannot be reached at host:7711: start memoryd there", answered: lookedAt,
+		}, 61, 10, `
 NO ANSWER since 12:00:00Z: memoryd cannot be reached at host…
 calls: 2510/s, 2.0/s failed, 3 of 1024 running; 12 connectio…
 store: 12.3M, 4.1M free; 2.0 commits/s of 4.2 updates, p50 6…
+rates and latencies: of the last 50s
 
 METHOD       CALLS/S FAILED/S  TIME/S     P50     P99     MAX
 MemoryServi…    2500     <0.1   500ms   150µs   950µs   9.6ms
@@ -124,6 +127,7 @@ acme/suppor…    2000        0   400ms
 		}}, 0, 0, `
 memoryd devel at host:7711, up 0s, 2026-11-30T12:00:00Z
 calls: 100/s, 0/s failed, 0 of 0 running; 0 connections
+rates and latencies: of the last 0
 
 METHOD             CALLS/S FAILED/S  TIME/S     P50     P99     MAX
 MemoryService/View     100        0       0       -       -       -

@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/coreos/go-systemd/v22/activation"
@@ -16,6 +17,9 @@ import (
 // systemdListeners are the sockets that systemd has opened for the service (socket activation). There are none where
 // the process was started in another way.
 func systemdListeners() ([]net.Listener, error) {
+	if err := checkListenFDs(os.Getenv, os.Getpid()); err != nil {
+		return nil, err
+	}
 	listeners, err := activation.Listeners()
 	if err != nil {
 		return nil, fmt.Errorf("take the sockets of systemd: %w", err)
@@ -26,6 +30,22 @@ func systemdListeners() ([]net.Listener, error) {
 			"its unit must have ListenStream= and Accept=no", i+1)
 	}
 	return listeners, nil
+}
+
+// maxSystemdListeners is far more than a socket unit has, and fewer than would take long to look at.
+const maxSystemdListeners = 1024
+
+// checkListenFDs refuses more sockets than systemd can have passed. Package activation looks at as many as it is told.
+func checkListenFDs(getenv func(name string) string, pid int) error {
+	if getenv("LISTEN_PID") != strconv.Itoa(pid) {
+		return nil // They are not for this process, or there are none.
+	}
+	// A number that is too large for an int comes as the largest one, and what is no number as 0.
+	if n, _ := strconv.Atoi(getenv("LISTEN_FDS")); n > maxSystemdListeners {
+		return settingErrorf("LISTEN_FDS is %s: it must be the number of sockets that systemd passes, at most %d; "+
+			"unset it where systemd passes none", getenv("LISTEN_FDS"), maxSystemdListeners)
+	}
+	return nil
 }
 
 // addListeners makes a configuration serve on the sockets of systemd: in the place of the default address, and besides
@@ -83,7 +103,14 @@ func isAddress(addr net.Addr, given string) bool {
 	if path, ok := strings.CutPrefix(given, "unix:"); ok {
 		return addr.Network() == "unix" && addr.String() == strings.TrimPrefix(path, "//")
 	}
-	return addr.Network() == "tcp" && addr.String() == given
+	bound, ok := addr.(*net.TCPAddr)
+	if !ok {
+		return false
+	}
+	// A host is looked up as the server would do it. What cannot be resolved is left to the server, which says so.
+	asked, err := net.ResolveTCPAddr("tcp", given)
+	return err == nil && asked.Port == bound.Port && asked.Port != 0 &&
+		(asked.IP.Equal(bound.IP) || asked.IP == nil && bound.IP.Equal(net.IPv6unspecified))
 }
 
 func closeAll(listeners []net.Listener) {

@@ -5,6 +5,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -117,6 +118,63 @@ func TestAddListeners(t *testing.T) {
 				t.Errorf("got %d listeners, want 1; (-want +got)\n%s", len(cfg.Listeners), diff)
 			}
 		})
+	}
+}
+
+// An address need not be written as systemd has it.
+func TestIsAddress(t *testing.T) {
+	tcp := func(ip string, port int) net.Addr { return &net.TCPAddr{IP: net.ParseIP(ip), Port: port} }
+	unix := &net.UnixAddr{Name: "/run/m.sock", Net: "unix"}
+	for _, tt := range []struct {
+		addr  net.Addr
+		given string
+		want  bool
+	}{
+		{tcp("127.0.0.1", 7711), "127.0.0.1:7711", true},
+		{tcp("127.0.0.1", 7711), "localhost:7711", true},
+		{tcp("127.0.0.1", 7711), "localhost:07711", true},
+		{tcp("127.0.0.1", 7711), "localhost:7712", false},
+		{tcp("127.0.0.1", 7711), "127.0.0.2:7711", false},
+		{tcp("127.0.0.1", 7711), ":7711", false},
+		{tcp("127.0.0.1", 7711), "127.0.0.1:0", false},
+		{tcp("127.0.0.1", 7711), "no address", false},
+		{tcp("127.0.0.1", 7711), "unix:/run/m.sock", false},
+		{tcp("::1", 7711), "[0:0:0:0:0:0:0:1]:7711", true},
+		{tcp("::", 7711), ":7711", true},
+		{tcp("::", 7711), "[::]:7711", true},
+		{tcp("::", 7711), "0.0.0.0:7711", false},
+		{tcp("0.0.0.0", 7711), ":7711", false},
+		{unix, "unix:/run/m.sock", true},
+		{unix, "unix:///run/m.sock", true},
+		{unix, "unix:/run/n.sock", false},
+		{unix, "127.0.0.1:7711", false},
+	} {
+		if got := isAddress(tt.addr, tt.given); got != tt.want {
+			t.Errorf("%s as %s: got %t, want %t", tt.addr, tt.given, got, tt.want)
+		}
+	}
+}
+
+// Looking at as many sockets as LISTEN_FDS may say would take hours and all memory.
+func TestSystemdListeners_TooMany(t *testing.T) {
+	for _, fds := range []string{"1025", "2000000000", "99999999999999999999"} {
+		t.Setenv("LISTEN_PID", strconv.Itoa(os.Getpid()))
+		t.Setenv("LISTEN_FDS", fds)
+		_, err := systemdListeners()
+		want := "LISTEN_FDS is " + fds + ": it must be the number of sockets that systemd passes, at most 1024; unset it where " +
+			"systemd passes none"
+		var setting *settingError
+		if !errors.As(err, &setting) || err.Error() != want {
+			t.Errorf("got %v, want the setting error %s", err, want)
+		}
+	}
+	for _, tt := range []struct{ pid, fds string }{
+		{"1", "2000000000"}, {"", "2000000000"}, {"42", ""}, {"42", "many"}, {"42", "1024"}, {"42", "-1"},
+	} {
+		env := map[string]string{"LISTEN_PID": tt.pid, "LISTEN_FDS": tt.fds}
+		if err := checkListenFDs(func(name string) string { return env[name] }, 42); err != nil {
+			t.Errorf("%v: got %v, want no error", env, err)
+		}
 	}
 }
 

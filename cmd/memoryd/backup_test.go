@@ -70,6 +70,20 @@ func TestVerify(t *testing.T) {
 		backup, backup, info.Size()-1, info.Size())})
 }
 
+// A store is none of its backups, and whoever takes it for one reads what can be done with it.
+func TestRestore_Store(t *testing.T) {
+	data, _ := backedUp(t)
+	store := filepath.Join(data, "memoryd.db")
+	refused := "open backup: " + store + " is a store and no backup, or a backup without the checksum at its end; memoryd " +
+		"check looks at a store; to go back to one that was kept, rename it to memoryd.db while no service runs\n"
+	wantOutcome(t, memoryd(t, nil, "verify", store), outcome{1, "", "memoryd: verify " + store + ": " + refused})
+	fresh := filepath.Join(t.TempDir(), "fresh")
+	wantOutcome(t, memoryd(t, nil, "restore", store, "--data="+fresh), outcome{1, "", "memoryd: restore: " + refused})
+	wantOutcome(t, memoryd(t, nil, "check", "--data="+data), outcome{
+		Stdout: data + " is well-formed. Namespaces: 1. Files: 2. Bytes: 12.\n",
+	})
+}
+
 func TestRestore(t *testing.T) {
 	data, backup := backedUp(t)
 	fresh := filepath.Join(t.TempDir(), "fresh")
@@ -82,8 +96,8 @@ func TestRestore(t *testing.T) {
 	wantOutcome(t, memoryd(t, nil, "restore", backup, "--data="+data), outcome{Status: 1, Stderr: fmt.Sprintf(
 		"memoryd: restore: %s holds a store already; --force keeps it beside the new one\n", data)})
 	got := memoryd(t, nil, "restore", backup, "--data="+data, "--force")
-	match := regexp.MustCompile(`(?s)^(.*)What was there is kept as (\S+/memoryd\.db\.before-restore-\d{8}T\d{6}Z)\.\n$`).
-		FindStringSubmatch(got.Stdout)
+	match := regexp.MustCompile(`(?s)^(.*)What was there is kept as (\S+/memoryd\.db\.before-restore-\d{8}T\d{6}Z)\. ` +
+		`To go back to it, rename it to memoryd\.db\.\n$`).FindStringSubmatch(got.Stdout)
 	if match == nil {
 		t.Fatalf("got %+v, want where the old store is kept", got)
 	}

@@ -6,10 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
@@ -35,7 +37,8 @@ func newHealthCommand(lookupEnv lookupEnv) *cobra.Command {
 does. The exit status is 0 where it answers SERVING, and 1 where it answers anything else or nothing.
 
 Given the flags, environment and file of the service, it finds the service by itself: it asks the first address of
---listen, and speaks TLS where --tls-cert is set. --addr names another address. No credential is needed, and the
+--listen, and speaks TLS where --tls-cert is set. The other flags of the service may be given too, and change nothing.
+--addr names another address. No credential is needed, and the
 certificate is not verified: nothing secret is sent, and names in certificates are seldom those of loopback addresses.`,
 		Example: `  memoryd health
   memoryd health --config /etc/memoryd/memoryd.yaml
@@ -69,7 +72,10 @@ certificate is not verified: nothing secret is sent, and names in certificates a
 	}
 	cmd.Flags().StringVar(&addr, "addr", "", "`address` to ask, host:port or unix:///path; empty is that of the settings")
 	cmd.Flags().DurationVar(&timeout, "timeout", healthTimeout, "how long the service may take to answer")
-	addSettings(cmd.Flags(), keyListen, keyTLSCert, keyConfig)
+	addSettings(cmd.Flags())
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		f.Hidden = !slices.Contains([]string{"addr", "timeout", keyListen, keyTLSCert, keyConfig}, f.Name)
+	})
 	return cmd
 }
 

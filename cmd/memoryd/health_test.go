@@ -3,8 +3,10 @@ package main
 import (
 	"net"
 	"path/filepath"
+	"strings"
 	"testing"
 
+	"github.com/spf13/pflag"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/health"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
@@ -44,6 +46,17 @@ func TestHealth(t *testing.T) {
 	file := writeFile(t, "listen: ["+addr+", 'unix:///nowhere']\n")
 	wantOutcome(t, memoryd(t, nil, "health", "--config", file), serving(addr))
 	wantOutcome(t, memoryd(t, map[string]string{"MEMORYD_LISTEN": "127.0.0.1:1"}, "health", "--listen", addr), serving(addr))
+	// The flags of the service, whichever they are, are those of its probe.
+	args := []string{"health"}
+	allSettings().VisitAll(func(f *pflag.Flag) {
+		if f.Name != keyListen && f.Name != keyConfig && f.Name != keyTLSCert {
+			args = append(args, "--"+f.Name+"="+f.DefValue)
+		}
+	})
+	wantOutcome(t, memoryd(t, nil, append(args, "--listen", addr, "--data", "/var/lib/memoryd")...), serving(addr))
+	if help := memoryd(t, nil, "health", "--help").Stdout; strings.Contains(help, "--data") || !strings.Contains(help, "--listen") {
+		t.Errorf("got this help, want the flags alone that it goes by:\n%s", help)
+	}
 
 	checks.SetServingStatus("", healthpb.HealthCheckResponse_NOT_SERVING)
 	wantOutcome(t, memoryd(t, nil, "health", "--addr", addr),
@@ -97,7 +110,7 @@ func TestHealth_Fails(t *testing.T) {
 		},
 		{
 			name: "no time", args: []string{"--timeout", "0s"},
-			want: outcome{2, "", "memoryd: --timeout is 0s: it must be longer than 0s\nRun \"memoryd --help\" for usage.\n"},
+			want: outcome{2, "", "memoryd: --timeout is 0s: it must be longer than 0s\nRun \"memoryd health --help\" for usage.\n"},
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -21,7 +21,7 @@ func (s *settings) keyset() server.Keyset {
 func newKeysetCommand(lookupEnv lookupEnv) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "keyset",
-		Short: "Make, rotate and show the keyset that memories are encrypted with",
+		Short: "Make the keyset that memories are encrypted with, rotate it, and show its status",
 		Long: `A keyset is a file with the keys that the service encrypts memories with: --encryption-keyset names it here and
 for the service alike. Keep a copy of it where the backups are not: without it nobody can read the memories, and with
 it whoever has the memories or a backup can.

@@ -35,7 +35,7 @@ func run(
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
-	err := root.ExecuteContext(ctx)
+	cmd, err := root.ExecuteContextC(ctx)
 	if err == nil {
 		return exitOK
 	}
@@ -44,7 +44,7 @@ func run(
 	_, _ = fmt.Fprintf(lines, "memoryd: %s\n", oneLine(err))
 	var usage *usageError
 	if errors.As(err, &usage) {
-		_, _ = fmt.Fprintln(lines, `Run "memoryd --help" for usage.`)
+		_, _ = fmt.Fprintf(lines, "Run \"%s --help\" for usage.\n", cmd.CommandPath())
 		return exitUsage
 	}
 	var setting *settingError

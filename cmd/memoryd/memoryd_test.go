@@ -204,6 +204,20 @@ func TestConfig_ListenIsRepeatable(t *testing.T) {
 	}
 }
 
+// The help says what people would otherwise find out by trying.
+func TestHelp(t *testing.T) {
+	for _, tt := range []struct{ line, want string }{
+		{"--help", "a second one ends it at once"},
+		{"--help", "Make the keyset that memories are encrypted with, rotate it, and show its status"},
+		{"token new --help", "history, which nothing asks for yet"},
+		{"restore --help", "rename that file to\nmemoryd.db while no service runs"},
+	} {
+		if got := memoryd(t, nil, strings.Fields(tt.line)...); got.Status != exitOK || !strings.Contains(got.Stdout, tt.want) {
+			t.Errorf("%s: got %+v, want %q", tt.line, got, tt.want)
+		}
+	}
+}
+
 func TestErrors(t *testing.T) {
 	fileKeys := "listen, data, http, insecure, socket-mode, tls-cert, tls-key, tls-client-ca, principals, jwt-jwks, " +
 		"jwt-issuer, jwt-audience, jwt-algorithms, jwt-leeway, audit-log, channelz, pprof, log-level, log-format, " +
@@ -226,7 +240,7 @@ func TestErrors(t *testing.T) {
 		},
 		{
 			name: "argument", args: []string{"check", "dir"}, status: 2,
-			want: `unknown command "dir" for "memoryd check"` + "\n" + hint,
+			want: `unknown command "dir" for "memoryd check"` + "\n" + `Run "memoryd check --help" for usage.` + "\n",
 		},
 		{
 			name: "type of a flag", args: []string{"--call-timeout=soon"}, status: 2,
@@ -404,11 +418,11 @@ func TestErrors(t *testing.T) {
 		},
 		{
 			name: "no file to verify", args: []string{"verify"}, status: 2,
-			want: "0 arguments given, but it is: memoryd verify FILE [flags]\n" + hint,
+			want: "0 arguments given, but it is: memoryd verify FILE [flags]\n" + `Run "memoryd verify --help" for usage.` + "\n",
 		},
 		{
 			name: "two files to restore", args: []string{"restore", "a", "b"}, status: 2,
-			want: "2 arguments given, but it is: memoryd restore FILE [flags]\n" + hint,
+			want: "2 arguments given, but it is: memoryd restore FILE [flags]\n" + `Run "memoryd restore --help" for usage.` + "\n",
 		},
 		{
 			name: "nothing to compact", args: []string{"compact", "--data=none"}, status: 1,
@@ -611,7 +625,7 @@ func TestServe(t *testing.T) {
 	if status := stop(); status != 0 {
 		t.Errorf("got status %d, want 0:\n%s", status, log)
 	}
-	for _, want := range []string{"msg=serving", "addresses=[m.sock]", "data=" + data, "msg=stopping", "msg=stopped"} {
+	for _, want := range []string{"msg=serving", "addresses=[unix:m.sock]", "data=" + data, "msg=stopping", "msg=stopped"} {
 		if !strings.Contains(log.String(), want) {
 			t.Errorf("the log lacks %s:\n%s", want, log)
 		}

@@ -26,9 +26,12 @@ directory of its own.
 Every flag has an environment variable, such as MEMORYD_VIEW_MAX_CHARS for --view-max-chars, and a key in the file that
 --config names, such as view-max-chars. A flag wins over the environment, and that over the file.
 
-SIGINT and SIGTERM stop the service. SIGHUP reads the files about TLS and identity again and opens the audit log anew;
-such a file that has changed is also read within 10 seconds without it. One that is broken leaves in force what is, and
-the log says so. Settings are read when the service starts.
+SIGINT and SIGTERM stop the service, which lets calls go on for --shutdown-timeout; a second one ends it at once, as a
+crash does, and loses nothing that was answered.
+
+SIGHUP reads the files about TLS and identity again and opens the audit log anew; such a file that has changed is also
+read within 10 seconds without it. One that is broken leaves in force what is, and the log says so. Settings are read
+when the service starts.
 
 Traces and metrics are exported as the variables of OpenTelemetry say, such as OTEL_EXPORTER_OTLP_ENDPOINT, and not at
 all where none is set.

@@ -1,10 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/url"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -21,6 +24,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
+	"golang.org/x/net/http/httpguts"
 	"golang.org/x/time/rate"
 
 	"github.com/seed-7f2870e1/memoryd/server"
@@ -39,8 +43,13 @@ type telemetrySettings struct {
 	propagator      propagation.TextMapPropagator
 }
 
-// exported is how a signal of OpenTelemetry is exported, and the variable that asks for it; "" is not at all.
-type exported struct{ exporter, variable string }
+// exported is how a signal of OpenTelemetry is exported. The zero value is not at all.
+type exported struct {
+	exporter string // otlp or console
+	variable string // that asks for it
+	endpoint string // of otlp, without what may be secret; "" is the one that the SDK takes by itself
+	protocol string // of otlp
+}
 
 // telemetrySettings reads those variables of OpenTelemetry that decide what is exported, and checks those whose values
 // the SDK would refuse. The SDK reads the others by itself.
@@ -59,6 +68,11 @@ func (s *settings) telemetrySettings() (telemetrySettings, error) {
 	}
 	if t.metrics, err = readExported("METRICS", get); err != nil {
 		return telemetrySettings{}, err
+	}
+	if t.traces.exporter != "" {
+		if err := checkBatches(get); err != nil {
+			return telemetrySettings{}, err
+		}
 	}
 	t.propagator, err = readPropagators(get("OTEL_PROPAGATORS"))
 	return t, err
@@ -86,14 +100,91 @@ func readExported(signal string, get func(name string) string) (exported, error)
 	default: // The SDK knows "prometheus" too, which would serve the metrics on another port, to everyone.
 		return exported{}, settingErrorf("%s is %q: it must be otlp, console or none", variable, exporter)
 	}
-	for _, name := range []string{"OTEL_EXPORTER_OTLP_" + signal + "_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"} {
-		switch value := get(name); value {
+	e := exported{exporter: exporter, variable: variable}
+	for _, prefix := range []string{"OTEL_EXPORTER_OTLP_" + signal + "_", "OTEL_EXPORTER_OTLP_"} {
+		switch value := get(prefix + "PROTOCOL"); value {
 		case "", "grpc", "http/protobuf":
+			e.protocol = cmp.Or(e.protocol, value)
 		default:
-			return exported{}, settingErrorf("%s is %q: it must be grpc or http/protobuf", name, value)
+			return exported{}, settingErrorf("%s is %q: it must be grpc or http/protobuf", prefix+"PROTOCOL", value)
+		}
+		endpoint, err := readEndpoint(get(prefix + "ENDPOINT"))
+		if err != nil {
+			return exported{}, settingErrorf("%sENDPOINT %w", prefix, err)
+		}
+		e.endpoint = cmp.Or(e.endpoint, endpoint)
+		if err := checkHeaders(get(prefix + "HEADERS")); err != nil {
+			return exported{}, settingErrorf("%sHEADERS %w", prefix, err)
 		}
 	}
-	return exported{exporter, variable}, nil
+	if exporter != otlp {
+		return exported{exporter: exporter, variable: variable}, nil
+	}
+	e.protocol = cmp.Or(e.protocol, "http/protobuf")
+	return e, nil
+}
+
+// readEndpoint checks where to export to: of what has no scheme the SDK makes something else than was meant. It returns
+// what of it can be logged: not a name, a password or a query.
+func readEndpoint(value string) (shown string, err error) {
+	if value == "" {
+		return "", nil
+	}
+	u, err := url.Parse(value)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" {
+		rest, _, _ := strings.Cut(value[strings.LastIndex(value, "@")+1:], "?")
+		return "", fmt.Errorf("is %q: it must be a URL with http or https and a host, such as http://127.0.0.1:4318", rest)
+	}
+	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}).String(), nil
+}
+
+// checkHeaders checks what is sent along, such as a key: of a header that it cannot read, the SDK writes all to the
+// log. The error has nothing of it.
+func checkHeaders(value string) error {
+	const want = "it must be name=value, with a comma between two, and %XX for what is no letter or digit"
+	for header := range strings.SplitSeq(value, ",") {
+		if strings.TrimSpace(header) == "" {
+			continue
+		}
+		name, text, ok := strings.Cut(header, "=")
+		if !ok || !httpguts.ValidHeaderFieldName(strings.TrimSpace(name)) {
+			return fmt.Errorf("has a header without a name: %s", want)
+		}
+		if _, err := url.PathUnescape(text); err != nil {
+			return fmt.Errorf("has a header whose value cannot be read: %s", want)
+		}
+	}
+	return nil
+}
+
+// maxSpans is the most spans that may be kept until they are exported.
+const maxSpans = 1_000_000
+
+// checkBatches checks how many spans are kept and exported at a time: the SDK would ask for that much memory, whatever
+// it is.
+func checkBatches(get func(name string) string) error {
+	for _, name := range []string{"OTEL_BSP_MAX_QUEUE_SIZE", "OTEL_BSP_MAX_EXPORT_BATCH_SIZE"} {
+		value := get(name)
+		if value == "" {
+			continue
+		}
+		if n, err := strconv.Atoi(value); err != nil || n < 1 || n > maxSpans {
+			return settingErrorf("%s is %q: it must be a number from 1 to %d", name, value, maxSpans)
+		}
+	}
+	return nil
+}
+
+// log says what is exported, and where to.
+func (e exported) log(ctx context.Context, logger *slog.Logger, signal string) {
+	attrs := []any{"signal", signal, "exporter", e.exporter}
+	if e.protocol != "" {
+		attrs = append(attrs, "protocol", e.protocol)
+	}
+	if e.endpoint != "" {
+		attrs = append(attrs, "endpoint", e.endpoint)
+	}
+	logger.InfoContext(ctx, "exporting telemetry", attrs...)
 }
 
 // readPropagators reads by what the traces of callers are found.
@@ -159,6 +250,7 @@ func startTelemetry(ctx context.Context, settings telemetrySettings, logger *slo
 			return nil, settingErrorf("%s is set, but traces cannot be exported: %w", settings.traces.variable, err)
 		}
 		t.tracers = sdktrace.NewTracerProvider(sdktrace.WithBatcher(exporter), sdktrace.WithResource(described))
+		settings.traces.log(ctx, logger, "traces")
 	}
 	if settings.metrics.exporter != "" {
 		autoexport.WithFallbackMetricProducer(func(context.Context) (metric.Producer, error) {
@@ -169,8 +261,8 @@ func startTelemetry(ctx context.Context, settings telemetrySettings, logger *slo
 			return nil, settingErrorf("%s is set, but metrics cannot be exported: %w", settings.metrics.variable, err)
 		}
 		t.meters = metric.NewMeterProvider(metric.WithReader(reader), metric.WithResource(described))
+		settings.metrics.log(ctx, logger, "metrics")
 	}
-	logger.InfoContext(ctx, "exporting telemetry", "traces", t.tracers != nil, "metrics", t.meters != nil)
 	return t, nil
 }
 

@@ -33,20 +33,27 @@ func TestTelemetrySettings(t *testing.T) {
 		{"empty", vars{endpoint: "", "OTEL_TRACES_EXPORTER": ""}, telemetrySettings{}},
 		{"other variables ask for nothing", vars{"OTEL_SERVICE_NAME": "x", "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"}, telemetrySettings{}},
 		{"endpoint", vars{endpoint: "http://c:4317"}, telemetrySettings{
-			traces: exported{"otlp", endpoint}, metrics: exported{"otlp", endpoint},
+			traces: exported{"otlp", endpoint, "http://c:4317", "http/protobuf"}, metrics: exported{"otlp", endpoint, "http://c:4317", "http/protobuf"},
 		}},
 		{"endpoint of traces", vars{"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "http://c:4317"}, telemetrySettings{
-			traces: exported{"otlp", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"},
+			traces: exported{"otlp", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "http://c:4317", "http/protobuf"},
 		}},
 		{"exporter of metrics", vars{"OTEL_METRICS_EXPORTER": "otlp"}, telemetrySettings{
-			metrics: exported{"otlp", "OTEL_METRICS_EXPORTER"},
+			metrics: exported{"otlp", "OTEL_METRICS_EXPORTER", "", "http/protobuf"},
 		}},
 		{"exporter", vars{endpoint: "http://c:4317", "OTEL_TRACES_EXPORTER": "console", "OTEL_METRICS_EXPORTER": "none"}, telemetrySettings{
-			traces: exported{"console", "OTEL_TRACES_EXPORTER"},
+			traces: exported{exporter: "console", variable: "OTEL_TRACES_EXPORTER"},
+		}},
+		{"of each its own", vars{
+			endpoint: "https://user:s3cret@c:4317/x?token=s3cret", "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc",
+			"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "http://[::1]:4318", "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL": "http/protobuf",
+		}, telemetrySettings{
+			traces:  exported{"otlp", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "http://[::1]:4318", "http/protobuf"},
+			metrics: exported{"otlp", endpoint, "https://c:4317/x", "grpc"},
 		}},
 		{"disabled", vars{endpoint: "http://c:4317", "OTEL_SDK_DISABLED": "TRUE"}, telemetrySettings{}},
 		{"not disabled", vars{endpoint: "http://c:4317", "OTEL_SDK_DISABLED": "false"}, telemetrySettings{
-			traces: exported{"otlp", endpoint}, metrics: exported{"otlp", endpoint},
+			traces: exported{"otlp", endpoint, "http://c:4317", "http/protobuf"}, metrics: exported{"otlp", endpoint, "http://c:4317", "http/protobuf"},
 		}},
 		{"disabled and wrong", vars{"OTEL_TRACES_EXPORTER": "x", "OTEL_SDK_DISABLED": "true"}, telemetrySettings{}},
 	}
@@ -88,12 +95,18 @@ func TestTelemetrySettings_Propagators(t *testing.T) {
 // TestTelemetry_Errors refuses what the SDK would not understand, at the start and in memoryd config.
 func TestTelemetry_Errors(t *testing.T) {
 	t.Chdir(t.TempDir())
+	const url = "it must be a URL with http or https and a host, such as http://127.0.0.1:4318"
 	for variable, tt := range map[string]struct{ value, want string }{
 		"OTEL_TRACES_EXPORTER":                {"zipkin", "it must be otlp, console or none"},
 		"OTEL_METRICS_EXPORTER":               {"prometheus", "it must be otlp, console or none"},
 		"OTEL_EXPORTER_OTLP_PROTOCOL":         {"http/json", "it must be grpc or http/protobuf"},
 		"OTEL_EXPORTER_OTLP_METRICS_PROTOCOL": {"udp", "it must be grpc or http/protobuf"},
+		"OTEL_EXPORTER_OTLP_ENDPOINT":         {"localhost:4318", url},
+		"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT":  {"127.0.0.1:4318", url},
+		"OTEL_EXPORTER_OTLP_METRICS_ENDPOINT": {"http://:4318", url},
 		"OTEL_PROPAGATORS":                    {"b3", "it must be tracecontext, baggage, both with a comma, or none"},
+		"OTEL_BSP_MAX_QUEUE_SIZE":             {"-5", "it must be a number from 1 to 1000000"},
+		"OTEL_BSP_MAX_EXPORT_BATCH_SIZE":      {"99999999999", "it must be a number from 1 to 1000000"},
 	} {
 		vars := map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1", variable: tt.value}
 		want := fmt.Sprintf("memoryd: %s is %q: %s\n", variable, tt.value, tt.want)
@@ -102,6 +115,11 @@ func TestTelemetry_Errors(t *testing.T) {
 		if got.Status != exitUsage || got.Stderr != want {
 			t.Errorf("config: got %+v, want %s", got, want)
 		}
+	}
+	// A password is told to nobody, though the rest of the endpoint cannot be used.
+	got := memoryd(t, map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "user:s3cret@collector:4318"}, "config")
+	if got.Status != exitUsage || !strings.Contains(got.Stderr, `"collector:4318"`) || strings.Contains(got.Stderr, "s3cret") {
+		t.Errorf("config: got %+v, want an error without the password", got)
 	}
 }
 
@@ -204,7 +222,13 @@ func TestServe_Telemetry(t *testing.T) {
 	if status := stop(); status != exitOK {
 		t.Errorf("got status %d, want 0", status)
 	}
-	if !strings.Contains(log.String(), `msg="exporting telemetry" traces=true metrics=true`) || strings.Contains(log.String(), "level=WARN") {
+	for _, signal := range []string{"traces", "metrics"} {
+		want := `msg="exporting telemetry" signal=` + signal + " exporter=otlp protocol=grpc endpoint=http://127.0.0.1:"
+		if !strings.Contains(log.String(), want) {
+			t.Errorf("got this log, want %s:\n%s", want, log)
+		}
+	}
+	if strings.Contains(log.String(), "level=WARN") {
 		t.Errorf("got the log\n%s", log)
 	}
 }
@@ -276,5 +300,29 @@ func TestServe_TelemetryAlone(t *testing.T) {
 	got := memoryd(t, vars, "--listen=no.such.host.invalid:1", "--http=", "--data=data", "--insecure")
 	if got.Status == exitOK || !strings.Contains(got.Stderr, "--listen is no.such.host.invalid:1") {
 		t.Errorf("got %+v, want the address to be refused", got)
+	}
+}
+
+// TestTelemetry_Headers refuses headers that cannot be read, which may be keys, and tells nothing of them.
+func TestTelemetry_Headers(t *testing.T) {
+	t.Chdir(t.TempDir())
+	const want = "it must be name=value, with a comma between two, and %XX for what is no letter or digit\n"
+	for value, wrong := range map[string]string{
+		"api-key hunter2":                     "has a header without a name",
+		"a=b,=hunter2":                        "has a header without a name",
+		"api key=hunter2":                     "has a header without a name",
+		"authorization=Bearer%ZZ hunter2":     "has a header whose value cannot be read",
+		"authorization=Bearer%20x,b=hunter2%": "has a header whose value cannot be read",
+	} {
+		vars := map[string]string{
+			"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1", "OTEL_EXPORTER_OTLP_TRACES_HEADERS": value,
+		}
+		got := memoryd(t, vars, "--listen=unix:m.sock", "--http=", "--data=data")
+		wantOutcome(t, got, outcome{
+			Status: exitUsage, Stderr: "memoryd: OTEL_EXPORTER_OTLP_TRACES_HEADERS " + wrong + ": " + want,
+		})
+	}
+	if err := checkHeaders("authorization=Bearer%20hunter2, x-team = a ,"); err != nil {
+		t.Errorf("got %v, want that these are right", err)
 	}
 }

@@ -74,7 +74,8 @@ out when nobody uses it any more.`,
 	}
 	cmd.Flags().StringSliceVar(&namespaces, "namespaces", nil,
 		"patterns of the namespaces it is for, such as acme/support or 'acme/support/**'")
-	cmd.Flags().StringSliceVar(&rights, "rights", nil, "what it may do there: read, write, history, admin")
+	cmd.Flags().StringSliceVar(&rights, "rights", nil,
+		"what it may do there: read, write, admin; and history, which nothing asks for yet")
 	return cmd
 }
 

@@ -18,7 +18,7 @@ keyset, --encryption-keyset.`,
 	}, func(cmd *cobra.Command, args []string, s *settings) error {
 		report, err := server.Verify(cmd.Context(), args[0], s.keyset())
 		if err != nil {
-			return s.explain(fmt.Errorf("verify %s: %w", args[0], err))
+			return s.explain(adviseNoBackup(fmt.Errorf("verify %s: %w", args[0], err)))
 		}
 		_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s is a whole backup. %s\n", args[0], summary(report))
 		return err

@@ -58,6 +58,10 @@ type file struct {
 	owner   int // user and group
 }
 
+// documentation are the directories of the repository with what operators read and load into their own services. They
+// keep their places beside README.md, so that links lead to them. nfpm.yaml has them too.
+var documentation = []string{"docs", "deploy/prometheus", "deploy/grafana"}
+
 // files are those of the archive for a platform.
 func (r *release) files(p platform, bin, share string) []file {
 	var files []file
@@ -78,6 +82,9 @@ func (r *release) files(p platform, bin, share string) []file {
 		for _, source := range sources {
 			add(path.Join(name, filepath.Base(source)), source)
 		}
+	}
+	for _, dir := range documentation {
+		addAll(dir, filepath.Join(r.root, dir, "*.*"))
 	}
 	addAll("completions", filepath.Join(share, "completions", "*"))
 	if p.os != "windows" {

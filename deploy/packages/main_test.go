@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 )
@@ -32,6 +33,25 @@ func TestArchives_Reproducible(t *testing.T) {
 		}
 		if !bytes.Equal(outputs[0].Bytes(), outputs[1].Bytes()) {
 			t.Errorf("%s: the same files make another archive", name)
+		}
+	}
+}
+
+// What README.md and the pages of the documentation link to is in the archives, at the same place.
+func TestRelease_Documentation(t *testing.T) {
+	r := &release{root: filepath.Join("..", "..")}
+	for _, system := range []string{"linux", "windows"} {
+		var names []string
+		for _, f := range r.files(platform{system, "amd64"}, "bin", "share") {
+			names = append(names, f.name)
+		}
+		for _, want := range []string{
+			"README.md", "docs/README.md", "docs/operations.md", "docs/performance.svg", "deploy/prometheus/memoryd.rules.yml",
+			"deploy/grafana/memoryd.json",
+		} {
+			if !slices.Contains(names, want) {
+				t.Errorf("%s: got %q, want %s among them", system, names, want)
+			}
 		}
 	}
 }

@@ -46,6 +46,11 @@ var troubles = []struct{ text, advice string }{
 		"authentication handshake failed",
 		"the two sides do not agree on TLS: check --tls-ca, --tls-cert and --tls-key",
 	},
+	// It is the client that gives up, before the other side has said a word.
+	{
+		"use of closed network connection",
+		"it took the connection and did not answer: it may hang, or be no memoryd; look at its log, or try another --addr",
+	},
 	// What is left of a connection that the other side has closed, in order of how soon it was noticed.
 	{" preface", adviceClosed},
 	{"broken pipe", adviceClosed},

@@ -106,6 +106,11 @@ func TestFlags_Advice(t *testing.T) {
 			status.Error(codes.Unavailable, "remote error: tls: expired certificate"),
 			"it does not take the client certificate",
 		},
+		{
+			"it hangs", certificate, nil,
+			status.Error(codes.Unavailable, `connection error: desc = "error reading server preface: read unix @->/run/m.sock: `+
+				`use of closed network connection"`), "it took the connection and did not answer",
+		},
 		{"nobody listens", certificate, nil, status.Error(codes.Unavailable, "connection refused"), "start memoryd there"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -15,6 +15,9 @@ func TestWrite(t *testing.T) {
 	run := func(*cobra.Command, []string) {}
 	root := &cobra.Command{Use: "program", Short: "Do things", Run: run, Long: "Program does **things** to <files>, as in\n\n  a  b\n\nand more."}
 	root.Flags().String("pattern", "a/**", "namespaces such as acme/**, in a `list` of some_names")
+	root.Flags().StringSlice("listen", []string{"127.0.0.1:7711"}, "`address` to serve on")
+	root.Flags().Bool("once", false, "do it once")
+	root.PersistentFlags().Duration("timeout", 0, "how long it may take")
 	sub := &cobra.Command{Use: "sub FILE", Short: "Do one thing", Run: run, Example: "  program sub x_y"}
 	root.AddCommand(sub, &cobra.Command{Use: "topic", Short: "What to know", Long: "This."},
 		&cobra.Command{Use: "secret", Hidden: true, Run: run})
@@ -36,9 +39,11 @@ func TestWrite(t *testing.T) {
 	for name, wants := range map[string][]string{
 		"program.1": {
 			`.TH "PROGRAM" "1" "Nov 2026" "program" "memoryd manual"`, "program - Do things", "Program does **things** to <files>",
-			"\n.EX\n  a  b\n", ".TP\nfB--patternfP=\"a/**\"\nnamespaces such as acme/**, in a list of some_names\n", "program-sub(1)",
+			"\n.EX\n  a  b\n", ".TP\nfB--patternfP fIlistfP\nnamespaces such as acme/**, in a list of some_names (default \"a/**\")\n",
+			".TP\nfB--listenfP fIaddressfP\naddress to serve on (default 127.0.0.1:7711)\n", ".TP\nfB--oncefP\ndo it once\n",
+			".TP\nfB-hfP, fB--helpfP\nhelp for program\n", "program-sub(1)",
 		},
-		"program-sub.1":   {"program sub FILE", "program sub x_y", "program(1)"},
+		"program-sub.1":   {"program sub FILE", "program sub x_y", ".TP\nfB--timeoutfP fIdurationfP\nhow long it may take\n", "program(1)"},
 		"program-topic.1": {".SH DESCRIPTION\nThis.\n\n\n.SH SEE ALSO\nfBprogram(1)fP\n"},
 	} {
 		page, err := os.ReadFile(filepath.Join(dir, name))

@@ -48,6 +48,7 @@ type Metrics struct {
 	gaveUp   prometheus.Counter
 
 	writable prometheus.Gauge
+	damaged  prometheus.Gauge
 	backups  *prometheus.CounterVec
 	backedUp prometheus.Gauge
 	reads    prometheus.Counter
@@ -106,7 +107,9 @@ func NewMetrics(version string) *Metrics {
 			"Calls that were ended before the whole of their request had come."),
 
 		writable: gauge("memoryd_store_writable", "1 where the store takes writes, 0 where it can only be read."),
-		backups:  counters("memoryd_backups_total", "Scheduled backups, by result: ok or error.", "result"),
+		damaged: gauge("memoryd_data_damaged",
+			"1 from the first call on that met damaged data, until a restart; 0 where none has."),
+		backups: counters("memoryd_backups_total", "Scheduled backups, by result: ok or error.", "result"),
 		backedUp: gauge("memoryd_backup_last_success_timestamp_seconds",
 			"When the newest scheduled backup was made, in seconds since 1970; 0 where there is none."),
 		reads: counter("memoryd_recorded_reads_total",
@@ -215,6 +218,14 @@ func (m *Metrics) FilesExpired(files int) { m.expired.Add(float64(files)) }
 // SecretFound counts a secret that was found by a rule, and what was done about it.
 func (m *Metrics) SecretFound(rule, done string) { m.secrets.WithLabelValues(rule, done).Inc() }
 
+// SecretsAtZero makes the counters of what may be done about secrets start at 0 for rules, so that the first secret of
+// a rule is an increase.
+func (m *Metrics) SecretsAtZero(rules []string, done string) {
+	for _, rule := range rules {
+		m.secrets.WithLabelValues(rule, done)
+	}
+}
+
 // Screened counts a text that was searched for secrets.
 func (m *Metrics) Screened(took time.Duration) { m.screened.Observe(took.Seconds()) }
 
@@ -250,6 +261,9 @@ func (m *Metrics) CertificateExpires(at time.Time) { m.certificate.Set(float64(a
 
 // StoreWritable notes whether the store takes writes.
 func (m *Metrics) StoreWritable(yes bool) { m.writable.Set(truth(yes)) }
+
+// DataDamaged notes that a call has met damaged data, for good.
+func (m *Metrics) DataDamaged() { m.damaged.Set(1) }
 
 // truth is the value of a gauge that is 1 or 0.
 func truth(yes bool) float64 {

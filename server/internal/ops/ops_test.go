@@ -40,6 +40,9 @@ func TestMetrics(t *testing.T) {
 	m.Repaired("alias")
 	m.RequestGivenUp()
 	m.StoreWritable(true)
+	m.DataDamaged()
+	m.SecretsAtZero([]string{"github-pat", "aws-access-token"}, "written")
+	m.SecretFound("github-pat", "written")
 	m.BackupMade()
 	m.NewestBackup(time.Unix(1_800_000_000, 0))
 	m.ReadsRecorded(7)
@@ -68,6 +71,9 @@ func TestMetrics(t *testing.T) {
 		"memoryd_tls_handshake_failures_total 1",
 		"memoryd_authentication_failures_total 1",
 		"memoryd_store_writable 1",
+		"memoryd_data_damaged 1",
+		`memoryd_secrets_found_total{done="written",rule="github-pat"} 1`,
+		`memoryd_secrets_found_total{done="written",rule="aws-access-token"} 0`,
 		`memoryd_backups_total{result="ok"} 1`,
 		`memoryd_backups_total{result="error"} 0`,
 		"memoryd_backup_last_success_timestamp_seconds 1.8e+09",

@@ -77,6 +77,23 @@ var load = sync.OnceValues(func() (detectors, error) {
 	return detectors{newDetector(cfg, cfg.Rules), newDetector(cfg, genericAlone(generic))}, nil
 })
 
+// Rules returns the ids of all rules that a Finding can have, in no order. It waits until the rules are loaded.
+func Rules() ([]string, error) {
+	all, err := load()
+	if err != nil {
+		return nil, err
+	}
+	ids := []string{RuleUnsearched}
+	for _, d := range []detector{all.rules, all.generic} {
+		for id, rule := range d.Config.Rules {
+			if rule.Regex != nil && rule.Path == nil { // The others are for the names of files.
+				ids = append(ids, id)
+			}
+		}
+	}
+	return ids, nil
+}
+
 // ends are what the rules of gitleaks want behind a secret, so as to see all of it, and what it is here. Sources have a
 // quote, a blank or a semicolon there. Notes have any other sign too: "The key is ...."
 var ends = strings.NewReplacer(

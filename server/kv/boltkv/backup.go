@@ -128,8 +128,12 @@ func (b *spool) Size() int64 { return b.size }
 // Close implements io.Closer.
 func (b *spool) Close() error { return errors.Join(b.file.Close(), os.Remove(b.file.Name())) }
 
+// ErrNoBackup means that a file is the database of a store, as a data directory has it, and no backup of one. A backup
+// that was cut off just before its checksum looks the same.
+var ErrNoBackup = errors.New("is a store and no backup, or a backup without the checksum at its end")
+
 // OpenBackup opens the store in a backup file for reading, and changes nothing. A file that is not wholly what Backup
-// made is refused; Check tells more of what is in it.
+// made is refused; Check tells more of what is in it. For the database of a store the error is ErrNoBackup.
 func OpenBackup(ctx context.Context, path string) (*Store, error) {
 	s := newStore(Options{Dir: filepath.Dir(path), ReadOnly: true}, path)
 	if err := s.openBackup(ctx); err != nil {
@@ -143,6 +147,9 @@ func (s *Store) openBackup(ctx context.Context) error {
 	size, want, err := s.openForReading()
 	if err != nil {
 		return err
+	}
+	if size >= want && size%pageSize == 0 {
+		return s.closeUnless(fmt.Errorf("%s %w", s.path, ErrNoBackup))
 	}
 	switch want += trailerBytes; {
 	case size < want:

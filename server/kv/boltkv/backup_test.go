@@ -231,14 +231,16 @@ func TestOpenBackup_Refuses(t *testing.T) {
 		data []byte
 		want string
 	}{
-		{"empty", nil, "is empty"},
+		{"empty", nil, "is truncated, it has 0 bytes"},
 		{"text", []byte(strings.Repeat("no backup\n", 10_000)), "no database of bbolt"},
-		{"the trailer is missing", whole[:len(whole)-trailerBytes], "is truncated, it has"},
+		{"the trailer is missing", whole[:len(whole)-trailerBytes], ErrNoBackup.Error()},
 		{"a byte is missing", whole[:len(whole)-1], fmt.Sprintf("has %d bytes of %d", len(whole)-1, len(whole))},
 		{"half is missing", whole[:len(whole)/2], "is truncated"},
+		{"all but the first page is missing", whole[:9000], "is truncated, it has 9000 bytes"},
 		{"nearly all is missing", whole[:100], ""},
 		{"a byte too many", append(bytes.Clone(whole), 0), "is no backup, or was added to"},
-		{"a database", database, "is no backup, or was added to"},
+		{"a database", database, ErrNoBackup.Error()},
+		{"a database of which all is used", database[:len(whole)-trailerBytes], ErrNoBackup.Error()},
 		{"a byte of the first page", flip(100), "was changed"},
 		{"a byte of the last page", flip(len(whole) - trailerBytes - 1), "was changed"},
 		{"a byte in the middle", flip(len(whole) / 2), "was changed"},

@@ -40,6 +40,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -233,10 +234,8 @@ func (s *Store) openWritable(ctx context.Context) error {
 		if err := s.create(); err != nil {
 			return fmt.Errorf("make store: %w", err)
 		}
-	case errors.Is(err, errEmpty):
-		if err := s.createOverEmpty(); err != nil {
-			return fmt.Errorf("make store: %w", err)
-		}
+	case errors.Is(err, errTooShort):
+		return fmt.Errorf("%w; restore a backup, or move the file away to begin without memories", err)
 	default:
 		return err
 	}
@@ -302,7 +301,8 @@ func (s *Store) takeOver() error {
 	return errors.Join(err, removeLeftovers(s.options.Dir), syncDir(s.options.Dir))
 }
 
-var errEmpty = errors.New("file is empty")
+// errTooShort is kv.ErrCorrupt of a file that is too short for any database. We never leave one: see create.
+var errTooShort = fmt.Errorf("%w", kv.ErrCorrupt)
 
 // inspect opens the database for reading and returns its schema version, 0 where it has none yet. It leaves s.db open
 // unless there is an error.
@@ -336,9 +336,12 @@ func (s *Store) openForReading() (size, want int64, err error) {
 		return 0, 0, fmt.Errorf("%s is not a regular file", s.path)
 	}
 	if info.Size() == 0 {
-		return 0, 0, fmt.Errorf("%s: %w", s.path, errEmpty) // bbolt would write to it.
+		return 0, 0, s.tooShort(0) // bbolt would write to it.
 	}
 	if s.db, err = s.openBolt(&bolt.Options{ReadOnly: true}); err != nil {
+		if strings.Contains(err.Error(), "file size too small") { // bbolt has no value to compare with.
+			err = s.tooShort(info.Size())
+		}
 		return 0, 0, err
 	}
 	if info, err = os.Stat(s.path); err != nil { // Again, now that nobody writes.
@@ -349,6 +352,10 @@ func (s *Store) openForReading() (size, want int64, err error) {
 		return nil
 	})
 	return info.Size(), want, s.closeUnless(err)
+}
+
+func (s *Store) tooShort(size int64) error {
+	return fmt.Errorf("%s is truncated, it has %d bytes: %w", s.path, size, errTooShort)
 }
 
 func (s *Store) truncated(size, want int64) error {

@@ -23,29 +23,6 @@ func (s *Store) create() error {
 	return err
 }
 
-// createOverEmpty makes the database in the place of an empty file.
-func (s *Store) createOverEmpty() (err error) {
-	empty, err := lockStore(s.options.Dir)
-	if errors.Is(err, errors.ErrUnsupported) {
-		return nil // bbolt can lock the file, and fills it.
-	}
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, empty.Close()) }()
-	if info, err := empty.Stat(); err != nil || info.Size() > 0 { // Another process was quicker.
-		return err
-	}
-	temp, err := s.makeDatabase(createPattern)
-	if err != nil {
-		return err
-	}
-	if err := os.Rename(temp, s.path); err != nil {
-		return errors.Join(err, os.Remove(temp))
-	}
-	return syncDir(s.options.Dir)
-}
-
 // makeDatabase makes a database without entries under a name of its own, and returns its path.
 func (s *Store) makeDatabase(pattern string) (path string, err error) {
 	file, err := os.CreateTemp(s.options.Dir, pattern)

@@ -27,48 +27,41 @@ func fileNames(t *testing.T, dir string) []string {
 
 // Processes that start at once in a new directory end with one that has it, and errors that say so.
 func TestCreate_AtOnce(t *testing.T) {
-	for _, empty := range []bool{false, true} {
-		for range 20 {
-			dir := t.TempDir()
-			if empty {
-				if err := os.WriteFile(filepath.Join(dir, fileName), nil, 0o600); err != nil {
-					t.Fatal(err)
+	for range 20 {
+		dir := t.TempDir()
+		const processes = 4
+		stores, errs := make([]*Store, processes), make([]error, processes)
+		var wg sync.WaitGroup
+		for i := range processes {
+			wg.Go(func() { stores[i], errs[i] = Open(t.Context(), Options{Dir: dir, LockTimeout: 1}) })
+		}
+		wg.Wait()
+		opened := 0
+		for i, store := range stores {
+			var inUse *InUseError
+			switch {
+			case errs[i] == nil:
+				opened++
+				mustPut(t, store, "a", "key", "value")
+				if err := store.Close(); err != nil {
+					t.Errorf("Close: %v", err)
 				}
+			case !errors.As(errs[i], &inUse):
+				t.Errorf("got error %v, want an InUseError", errs[i])
 			}
-			const processes = 4
-			stores, errs := make([]*Store, processes), make([]error, processes)
-			var wg sync.WaitGroup
-			for i := range processes {
-				wg.Go(func() { stores[i], errs[i] = Open(t.Context(), Options{Dir: dir, LockTimeout: 1}) })
-			}
-			wg.Wait()
-			opened := 0
-			for i, store := range stores {
-				var inUse *InUseError
-				switch {
-				case errs[i] == nil:
-					opened++
-					mustPut(t, store, "a", "key", "value")
-					if err := store.Close(); err != nil {
-						t.Errorf("Close: %v", err)
-					}
-				case !errors.As(errs[i], &inUse):
-					t.Errorf("got error %v, want an InUseError", errs[i])
-				}
-			}
-			if opened > 1 {
-				t.Errorf("got %d stores, want one", opened)
-			}
-			store := openTest(t, Options{Dir: dir}) // The last to give up may have been the only one.
-			if got := get(t, store, "a", "key"); opened == 1 && got != "value" {
-				t.Errorf("got %q, want the value that was written", got)
-			}
-			if err := store.Close(); err != nil {
-				t.Errorf("Close: %v", err)
-			}
-			if diff := cmp.Diff([]string{fileName}, fileNames(t, dir)); diff != "" {
-				t.Errorf("files: difference (-want +got):\n%s", diff)
-			}
+		}
+		if opened > 1 {
+			t.Errorf("got %d stores, want one", opened)
+		}
+		store := openTest(t, Options{Dir: dir}) // The last to give up may have been the only one.
+		if got := get(t, store, "a", "key"); opened == 1 && got != "value" {
+			t.Errorf("got %q, want the value that was written", got)
+		}
+		if err := store.Close(); err != nil {
+			t.Errorf("Close: %v", err)
+		}
+		if diff := cmp.Diff([]string{fileName}, fileNames(t, dir)); diff != "" {
+			t.Errorf("files: difference (-want +got):\n%s", diff)
 		}
 	}
 }

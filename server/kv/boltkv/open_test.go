@@ -173,13 +173,15 @@ func TestOpen_Fails(t *testing.T) {
 		readOnlyOnly bool   // a store is made there otherwise
 	}{
 		{"no file", nil, fs.ErrNotExist, "", true},
-		{"empty file", write(nil), errEmpty, "is empty", true},
+		{"empty file", write(nil), kv.ErrCorrupt, "is truncated, it has 0 bytes", false},
 		{"no schema", rewrite(func(*bolt.Tx) error { return nil }), nil, "no schema version", true},
 		{"text", write([]byte(strings.Repeat("no database\n", 10_000))), kv.ErrCorrupt, "no database of bbolt", false},
 		{"short text", write([]byte("no database\n")), kv.ErrCorrupt, "no database of bbolt", false},
 		{"truncated to half", write(whole[:len(whole)/2]), kv.ErrCorrupt, "is truncated", false},
 		{"truncated to two pages", write(whole[:2*pageSize]), kv.ErrCorrupt, "is truncated", false},
-		{"truncated to less", write(whole[:pageSize]), nil, "too small", false},
+		{"truncated to one page", write(whole[:pageSize]), kv.ErrCorrupt, "is truncated, it has 8192 bytes", false},
+		{"truncated to 9,000 bytes", write(whole[:9000]), kv.ErrCorrupt, "is truncated, it has 9000 bytes", false},
+		{"truncated to 3,000 bytes", write(whole[:3000]), kv.ErrCorrupt, "is truncated, it has 3000 bytes", false},
 		{"of another program", other, nil, "not of memoryd", false},
 		{"newer schema", setVersion("2"), nil, "schema version 2", false},
 		{"odd schema", setVersion("x"), kv.ErrCorrupt, `"x"`, false},
@@ -250,28 +252,31 @@ func TestOpen_Options(t *testing.T) {
 	}
 }
 
-// An empty file is what a process leaves that was killed when it had just begun.
-func TestOpen_EmptyFileIsNew(t *testing.T) {
-	for name, size := range map[string]int{"empty": 0, "no schema": -1} {
-		t.Run(name, func(t *testing.T) {
-			dir := t.TempDir()
-			path := filepath.Join(dir, fileName)
-			if size == 0 {
-				if err := os.WriteFile(path, nil, 0o600); err != nil {
-					t.Fatal(err)
-				}
-			} else {
-				db, err := bolt.Open(path, 0o600, &bolt.Options{PageSize: pageSize})
-				if err == nil {
-					err = db.Close()
-				}
-				if err != nil {
-					t.Fatal(err)
-				}
-			}
-			store := openTest(t, Options{Dir: dir})
-			mustPut(t, store, "a", "key", "value")
-		})
+// A database without a bucket is that of a new store.
+func TestOpen_NoSchemaIsNew(t *testing.T) {
+	dir := t.TempDir()
+	db, err := bolt.Open(filepath.Join(dir, fileName), 0o600, &bolt.Options{PageSize: pageSize})
+	if err == nil {
+		err = db.Close()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	mustPut(t, openTest(t, Options{Dir: dir}), "a", "key", "value")
+}
+
+// Whoever finds that the file is too short for any database reads what to do. What is done is theirs to decide.
+func TestOpen_TooShortSaysWhatToDo(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, fileName)
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := Open(t.Context(), Options{Dir: dir})
+	want := "open store: " + path + " is truncated, it has 0 bytes: store is corrupt; restore a backup, or move the file " +
+		"away to begin without memories"
+	if err == nil || err.Error() != want {
+		t.Errorf("got error %v, want %q", err, want)
 	}
 }
 

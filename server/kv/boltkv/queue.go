@@ -54,9 +54,9 @@ func (q *queue) signal() {
 	}
 }
 
-// take returns all that waits, and waits until there is something; nil where the queue is closed and empty. Then it waits
-// until there are as many as are wanted, but no longer than until the time. And it yields for as long as that makes the
-// queue grow.
+// take returns all that waits, and waits until there is something; nil where the queue is closed and empty. Then it
+// waits until there are as many as are wanted, but no longer than until the time. And it yields for as long as that
+// makes the queue grow.
 func (q *queue) take(wanted int, until time.Time) []*update {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -103,8 +103,8 @@ func (q *queue) gather(wanted int, until time.Time) {
 // Callers that were just answered often call again at once: agents that work through a list, an import, a benchmark.
 // Over a network that takes them longer than it takes to begin the next group, which then is for the few that came
 // during the last commit, and so the callers fall into two halves that take turns. Therefore the committer waits until
-// most of them are back. Where they do not come it goes on soon after the last commit, by the measure of what that took:
-// who comes later is made to wait for nobody.
+// most of them are back. Where they do not come it goes on soon after the last commit, by the measure of what that
+// took: who comes later is made to wait for nobody.
 type gathering struct {
 	callers int           // how many were answered after the last commit, or waited when it ended
 	took    time.Duration // by the last commit

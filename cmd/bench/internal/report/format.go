@@ -95,6 +95,8 @@ func (c *Check) verdict() string {
 	switch {
 	case c.Measured == nil:
 		return "not measured"
+	case c.CannotTell:
+		return "cannot tell"
 	case c.Met:
 		return "yes"
 	}

@@ -127,22 +127,24 @@ type Check struct {
 	// Spread is the factor by which the control differed from its twin; absent where the check is no ratio, or there is
 	// no control.
 	Spread *float64 `json:"spread,omitempty"`
-	// Met is false, too, where nothing was measured.
+	// Met is false, too, where nothing was measured, and where CannotTell is true.
 	Met bool `json:"met"`
+	// CannotTell is true where Limit is no further from what was measured than the control differed from its twin.
+	CannotTell bool `json:"cannot_tell,omitempty"`
 }
 
-// Judge sets Met.
+// Judge sets Met and CannotTell.
 func (c *Check) Judge() {
-	if c.Measured == nil {
-		return
-	}
-	switch c.Bound {
-	case AtLeast:
-		c.Met = *c.Measured >= c.Limit
-	case AtMost:
-		c.Met = *c.Measured <= c.Limit
-	case Same:
+	switch {
+	case c.Measured == nil:
+	case c.Bound == Same:
 		c.Met = c.same()
+	case c.Spread != nil && stat.Within(*c.Measured/c.Limit, *c.Spread):
+		c.CannotTell = true
+	case c.Bound == AtLeast:
+		c.Met = *c.Measured >= c.Limit
+	case c.Bound == AtMost:
+		c.Met = *c.Measured <= c.Limit
 	}
 }
 

@@ -45,7 +45,8 @@ func sample() *Report {
 		Slices: 7, SliceSeconds: 0.5, Seed: 1,
 		Notes: []string{"Redis is NOT COMPARED: it is not installed: there is no redis-server."},
 		Checks: []Check{
-			{Work: "View over a bare RPC, p50, C=8", Bound: AtMost, Limit: 1.35, Unit: Times, Measured: number(1.31), Spread: number(1.04)},
+			{Work: "View over a bare RPC, p50, C=8", Bound: AtMost, Limit: 1.35, Unit: Times, Measured: number(1.31), Spread: number(1.02)},
+			{Work: "View over etcd, rate, C=8", Bound: AtLeast, Limit: 1.2, Unit: Times, Measured: number(1.17), Spread: number(1.24)},
 			{Work: "Create, bytes written, C=64", Bound: AtMost, Limit: 15360, Unit: Bytes, Measured: number(16000)},
 			{Work: "Start at 10^6 files", Bound: AtMost, Limit: 0.05, Unit: Seconds},
 			{Work: "10^5 namespaces over one", Bound: Same, Unit: Times, Measured: number(0.97), Spread: number(1.05)},
@@ -162,20 +163,27 @@ func TestJudge(t *testing.T) {
 	number := func(v float64) *float64 { return &v }
 	for _, test := range []struct {
 		check Check
-		want  bool
+		want  string
 	}{
-		{Check{Bound: AtLeast, Limit: 1}, false},
-		{Check{Bound: AtLeast, Limit: 1, Measured: number(1)}, true},
-		{Check{Bound: AtLeast, Limit: 1, Measured: number(0.99), Spread: number(1.5)}, false}, // The number decides.
-		{Check{Bound: AtMost, Limit: 1, Measured: number(1)}, true},
-		{Check{Bound: AtMost, Limit: 1, Measured: number(1.01)}, false},
-		{Check{Bound: Same, Measured: number(1.01), Spread: number(1.02)}, true},
-		{Check{Bound: Same, Measured: number(0.97), Spread: number(1.02)}, false},
-		{Check{Bound: Same, Measured: number(1)}, false}, // There is no control.
+		{Check{Bound: AtLeast, Limit: 1}, "not measured"},
+		{Check{Bound: AtLeast, Limit: 1, Measured: number(1)}, "yes"},
+		{Check{Bound: AtLeast, Limit: 1, Measured: number(0.99)}, "NO"},
+		{Check{Bound: AtLeast, Limit: 1.2, Measured: number(1.17), Spread: number(1.24)}, "cannot tell"},
+		{Check{Bound: AtLeast, Limit: 1.2, Measured: number(1.23), Spread: number(1.24)}, "cannot tell"},
+		{Check{Bound: AtLeast, Limit: 1.2, Measured: number(1.3), Spread: number(1.05)}, "yes"},
+		{Check{Bound: AtLeast, Limit: 1.2, Measured: number(1.1), Spread: number(1.05)}, "NO"},
+		{Check{Bound: AtMost, Limit: 1, Measured: number(1)}, "yes"},
+		{Check{Bound: AtMost, Limit: 1, Measured: number(1.01)}, "NO"},
+		{Check{Bound: AtMost, Limit: 1.4, Measured: number(1.86), Spread: number(1.47)}, "cannot tell"},
+		{Check{Bound: AtMost, Limit: 1.4, Measured: number(1.3), Spread: number(1.02)}, "yes"},
+		{Check{Bound: AtMost, Limit: 1.4, Measured: number(1.86), Spread: number(1.2)}, "NO"},
+		{Check{Bound: Same, Measured: number(1.01), Spread: number(1.02)}, "yes"},
+		{Check{Bound: Same, Measured: number(0.97), Spread: number(1.02)}, "NO"},
+		{Check{Bound: Same, Measured: number(1)}, "NO"}, // There is no control.
 	} {
 		test.check.Judge()
-		if test.check.Met != test.want {
-			t.Errorf("%+v: got %v, want %v", test.check, test.check.Met, test.want)
+		if got := test.check.verdict(); got != test.want || test.check.Met != (got == "yes") {
+			t.Errorf("%+v: got %s, want %s", test.check, got, test.want)
 		}
 	}
 }

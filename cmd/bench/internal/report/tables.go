@@ -79,7 +79,8 @@ func (r *Report) spreads() table {
 func (r *Report) targets() table {
 	t := table{
 		title: "Targets", words: 1, header: []string{"work", "target", "measured", "control", "met"},
-		explain: "C is how many call at once. A ratio is the median of those of the rounds.",
+		explain: "C is how many call at once. A ratio is the median of those of the rounds. Where the target is no further " +
+			"from the ratio than the control says, the benchmark cannot tell whether it is met.",
 	}
 	for _, c := range r.Checks {
 		t.rows = append(t.rows, []string{c.Work, c.target(), c.measured(), c.control(), c.verdict()})
