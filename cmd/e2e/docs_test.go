@@ -6,6 +6,7 @@ import (
 	"path"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -20,6 +21,9 @@ const (
 	// anything stands in an output for lines that a page does not show.
 	anything = "...\n"
 )
+
+// notCommands are the languages of blocks that are no commands.
+var notCommands = []string{"go", "ini", "json", "python", "text", "yaml"}
 
 // showsFile matches the first line of a block that shows a file which the next commands use.
 var showsFile = regexp.MustCompile(`^# ([\w./-]+\.ya?ml)\n`)
@@ -42,6 +46,9 @@ func TestDocs(t *testing.T) {
 					p.parts[i].text = runBlock(t, s, part.text)
 				case part.language == "sh":
 					checkNotRun(t, part.text)
+				case part.fence != "" && !slices.Contains(notCommands, part.language):
+					t.Errorf("a block is in %q: commands are in console, or in sh where they cannot be run here; anything else "+
+						"is one of %s", part.language, strings.Join(notCommands, ", "))
 				}
 			}
 			if got := p.String(); *update && !t.Failed() {
