@@ -564,10 +564,18 @@ func startDaemon(t *testing.T, args ...string) (log *logWatcher, stop func() int
 // startDaemonUntil is startDaemon that waits until the log has a text.
 func startDaemonUntil(t *testing.T, text string, args ...string) (log *logWatcher, stop func() int) {
 	t.Helper()
+	return startDaemonWith(t, nil, text, args...)
+}
+
+// startDaemonWith is startDaemonUntil with variables of the environment.
+func startDaemonWith(
+	t *testing.T, vars map[string]string, text string, args ...string,
+) (log *logWatcher, stop func() int) {
+	t.Helper()
 	log = &logWatcher{want: text, seen: make(chan struct{})}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	done := make(chan int, 1)
-	go func() { done <- run(ctx, args, environment(nil), variables(nil), log, log) }()
+	go func() { done <- run(ctx, args, environment(vars), variables(nil), log, log) }()
 	stop = sync.OnceValue(func() int {
 		cancel()
 		return <-done

@@ -2,13 +2,11 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"encoding/hex"
 	"fmt"
 	"log/slog"
 	"net"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -142,22 +140,7 @@ func serveWith(t *testing.T, vars map[string]string, args ...string) (log *logWa
 	for name, value := range vars {
 		t.Setenv(name, value)
 	}
-	log = &logWatcher{want: "msg=serving", seen: make(chan struct{})}
-	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
-	done := make(chan int, 1)
-	go func() { done <- run(ctx, args, environment(vars), variables(nil), log, log) }()
-	stop = sync.OnceValue(func() int {
-		cancel()
-		return <-done
-	})
-	t.Cleanup(func() { _ = stop() })
-	select {
-	case <-log.seen:
-	case status := <-done:
-		done <- status
-		t.Fatalf("memoryd ended with status %d:\n%s", status, log)
-	}
-	return log, stop
+	return startDaemonWith(t, vars, "msg=serving", args...)
 }
 
 // dialSocket returns a client of a service on a socket of the working directory.
